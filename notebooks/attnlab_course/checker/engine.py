@@ -136,6 +136,8 @@ def _judge_costs(exercise: Exercise, answer: Callable, library: str) -> Verdict:
     for cost in exercise.costs:
         with precise(library):
             done = call(cost.measure, (answer, library), seconds)
+            if done.error is None and done.result is not None and not done.result <= cost.limit:
+                done = call(cost.measure, (answer, library), seconds)  # another thread may hold memory, too
         if done.starved:
             return Verdict("not checked", f"{name}: right values; its cost could not be measured. {BUSY}")
         if library == "jax" and asks_for_values(done.error):

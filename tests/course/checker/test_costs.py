@@ -167,3 +167,11 @@ def test_the_line_that_holds_the_peak_is_named(whole, line):
     exercise = Exercise("00", 1, whole, lambda: [Case("ONE: one", (np.ones(1),))], ("x",), (), (cost,))
     verdict = examine(exercise, whole)
     assert verdict.evidence == (f"Most is held in your line 3: table = {line}",)
+
+
+@pytest.mark.parametrize(("numbers", "state"), [([3, 1], "right"), ([1, 3], "right"), ([3, 3], "wrong")])
+def test_a_cost_that_something_else_raised_once_is_measured_again(numbers, state):
+    left = iter(numbers)
+    cost = Cost(lambda f, library: next(left), 2, "it held {found:.0f}")
+    exercise = Exercise("00", 1, by_rows, lambda: [Case("ONE: one", (np.ones(1),))], ("x",), (), (cost,))
+    assert examine(exercise, by_rows).state == state
