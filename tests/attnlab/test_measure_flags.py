@@ -16,6 +16,7 @@ UNKNOWN = "--xla_no_such_flag=1"
 WORDS = f"no flag {UNKNOWN}, so memory is measured without it"
 
 
+@pytest.mark.full
 def test_an_unknown_flag_is_found():
     assert measure.known_flags(f"{measure.HONEST_XLA} {UNKNOWN}") == measure.HONEST_XLA
     assert measure.known_flags(UNKNOWN) == ""

@@ -156,6 +156,7 @@ def test_two_notebooks(built: Path) -> None:
     assert metadata.keys() == {"attnlab", "kernelspec", "language_info"}
 
 
+@pytest.mark.full
 def test_a_prediction_has_no_answer_and_what_the_authors_assert_is_out_of_sight(tmp_path: Path) -> None:
     """And a solution of the lesson's own keeps its reason to itself."""
     code = (":tags: [predict]\n\nprint(6 * 7)", ":tags: [authors]\n\nassert 6 * 7 == 42", "print('after')", OWN)
@@ -182,6 +183,7 @@ times = {{"a": {{1: (1, 1, 1), 2: (1, turn / {needed}, 1)}}}}
 display({{"text/plain": str(turn)}}, raw=True, metadata=Clock(times, [Slope("a", 0, 9)]).metadata())"""
 
 
+@pytest.mark.full
 def test_a_clock_that_contradicts_the_text_is_read_again_and_not_stored(tmp_path: Path) -> None:
     patient = make_course(tmp_path / "patient", lesson(CLOCK.format(needed=3)))
     status, said = build(patient)
@@ -197,6 +199,7 @@ def test_a_clock_that_contradicts_the_text_is_read_again_and_not_stored(tmp_path
     assert build(never, "--draft")[0] == 0
 
 
+@pytest.mark.full
 def test_a_page_is_one_notebook_without_exercises(tmp_path: Path) -> None:
     course = make_course(tmp_path, lesson("6 * 7"))
     (course / "notebooks/lessons/01_toy.md").rename(course / "notebooks/lessons/tables.md")
@@ -222,6 +225,7 @@ def test_building_again(course: Path) -> None:
         assert "2 notebooks built" in build(course)[1]
 
 
+@pytest.mark.full
 def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
     code = 'import time\n\n\ndef now():\n    """A clock."""\n    return time.time_ns()\n\n\nnow()'
     course = make_course(tmp_path, lesson(f":tags: [nbval-ignore-output]\n\n{code}"))
@@ -275,6 +279,7 @@ def test_check_finds(course: Path, edit: object, complaint: str) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("code", "complaint"), [
     ("x = 1\nx / 0", "01_toy.md, line 5 (cell 01-002 of notebooks/01_toy.ipynb): ZeroDivisionError: division by"),
     ("x = 1\ndef (", "01_toy.md, line 5 (cell 01-002 of solutions/01_toy.ipynb): SyntaxError"),

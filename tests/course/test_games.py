@@ -11,6 +11,7 @@ from attnlab_course.games import golf, guess, puzzles
 from attnlab.measure import extra_bytes
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("suspect", guess.SUSPECTS)
 def test_a_bug_is_refused_and_named(suspect):
     verdict = examine(guess.EXERCISE, guess.function_of(suspect))
@@ -72,6 +73,7 @@ def tile_step(O, l, m, s, v):
 SHORT = {"tile_step": tile_step}  # the course's own needs helpers
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", puzzles.PUZZLES)
 def test_a_puzzle_has_an_answer_within_the_budget(name, capsys):
     answer = SHORT.get(name) or check.find(name).reference

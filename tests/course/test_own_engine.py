@@ -25,6 +25,7 @@ def texts(engine, max_tokens, **options):
     return [request.texts for request in requests]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("options", [dict(temperature=0.8), dict(samples=2, temperature=1.0)], ids=["drawn", "samples"])
 @pytest.mark.parametrize("answers", SETS)
 def test_texts_are_those_of_our_server(lm, answers, options):
@@ -41,6 +42,7 @@ def test_few_blocks_cost_steps_and_no_text(lm, answers):
     assert sum(step.preempted for step in engine.trace) > 0
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", HEADS)
 def test_every_head_may_be_anyones(lm, name):
     answer = {name: check.find(name).reference}
@@ -64,6 +66,7 @@ def test_what_has_no_place_is_refused(lm):
         OwnEngine(lm, {"average": lambda: None})
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("answers", SETS)
 def test_soak(answers, monkeypatch):
     """The same load as our server's, on the exact model: requests of every kind in twelve blocks, some cancelled."""

@@ -142,6 +142,7 @@ def test_an_sdist_holds_what_the_wheel_is_built_from(built, which, files):
     assert names - made == files
 
 
+@pytest.mark.full
 def test_the_wheel_of_the_sdist_works_where_only_its_dependencies_are(built, tmp_path):
     with tarfile.open(built["sdist of attnlab"]) as archive:
         archive.extractall(tmp_path, filter="data")

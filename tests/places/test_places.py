@@ -43,7 +43,7 @@ def run(*command: object, cwd: Path, **env: object) -> str:
     return said
 
 
-@pytest.mark.thin(2)
+@pytest.mark.full
 @pytest.mark.parametrize(("urls", "what"), [("", FROM_WHEEL), (URLS, FROM_SOURCE)], ids=["wheel", "address"])
 def test_a_notebook_installs_the_course_on_colab_only(tmp_path, urls, what):
     course = make_course(tmp_path, TEXT)
@@ -76,6 +76,7 @@ def test_binder_installs_the_pins_from_the_index_for_cpus():
     assert SpecifierSet(wanted).contains(version)
 
 
+@pytest.mark.full
 def test_binder_fills_work(tmp_path):
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin/python"

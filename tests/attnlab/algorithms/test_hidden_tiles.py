@@ -72,7 +72,7 @@ CALLS = [(library, algorithm, rule) for library in LIBRARIES for algorithm in BL
          if algorithm == "tiled" or rule != "block mask"]  # fmt: skip
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(16)
 @pytest.mark.parametrize(("library", "algorithm", "rule"), CALLS)
 def test_hidden_tiles_are_not_visited(visits, library, algorithm, rule):
     """Forward and gradient visit what is visible, once each; the numbers are those of safe attention."""

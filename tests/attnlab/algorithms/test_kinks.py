@@ -121,6 +121,7 @@ def slope(library, f, x):
     return torch.autograd.grad(f(x.requires_grad_()).sum(), x)[0]
 
 
+@pytest.mark.thin(8)
 @LIBRARIES
 @pytest.mark.parametrize("why", KINKS)
 def test_derivative_at_a_kink(why, library, convention):

@@ -120,6 +120,7 @@ def measured(library):
     return Peaks(library)
 
 
+@pytest.mark.thin(3)
 @EVERYWHERE
 def test_forward_keeps_to_the_formula(algorithm, library):
     for k in (LENGTHS[algorithm], 2 * LENGTHS[algorithm]):
@@ -153,6 +154,7 @@ BELOW = [
 ]  # fmt: skip
 
 
+@pytest.mark.thin(13)
 @pytest.mark.parametrize(("library", "algorithm", "name", "limit"), BELOW)
 def test_nothing_is_copied_or_made_a_matrix(library, algorithm, name, limit):
     assert measured(library)[algorithm, name] < limit
@@ -265,6 +267,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit // 2*
 """
 
 
+@pytest.mark.full
 def test_summaries_do_not_scatter_over_the_heap():
     """Kept between two large tiles a summary can pin the heap: the process then grew by 1.3 to 2 GiB, not by 0.2."""
     needs("torch")

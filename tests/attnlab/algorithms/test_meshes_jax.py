@@ -29,6 +29,7 @@ def found(request):
     return {tuple(task.values()): result for task, result in zip(tasks, results)}
 
 
+@pytest.mark.thin(18)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_mesh_changes_nothing(found, task):
     """With a mask and a bias, forward and gradient, also where axes are Explicit and under shard_map's own checks."""

@@ -97,7 +97,7 @@ def scanned(f, offsets):
     return lambda *x: jax.lax.scan(functools.partial(add, x), 0.0, offsets)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize(("algorithm", "transform"), [
     pytest.param(algorithm, transform, marks=() if (i + j) % 2 else pytest.mark.full)
     for i, algorithm in enumerate(ALGORITHMS) for j, transform in enumerate([mapped, scanned])
@@ -111,6 +111,7 @@ def test_transforms_of_a_traced_offset(algorithm, transform):
     assert_same(found, jax.tree.map(lambda y: y.sum(0), grads))
 
 
+@pytest.mark.full
 def test_vmap_of_grad_with_an_offset_for_each_example():
     offsets = jnp.array(OFFSETS[:3], jnp.int32)
     x = arrays("jax", batch=(3,))

@@ -98,7 +98,7 @@ def test_vmap_over_some_of_the_arrays(library, algorithm):
     assert_same(library, many, stacked(expected))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(("library", "algorithm"), BOTH)
 def test_vmap_of_grad_with_dropout(library, algorithm):
     """Every example has the mask of the single call, forward and backward."""
@@ -110,7 +110,7 @@ def test_vmap_of_grad_with_dropout(library, algorithm):
     assert not np.allclose(in_numpy(algorithm, *x, **options)[0], out[0], atol=1e-2)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(("library", "algorithm"), BOTH)
 def test_grad_of_vmap_with_a_shared_bias(library, algorithm):
     """The gradient of what all examples share is the sum over the examples."""
@@ -121,7 +121,7 @@ def test_grad_of_vmap_with_a_shared_bias(library, algorithm):
     assert_same(library, total(bias), sum(single(bias, *one) for one in zip(*x)))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(("library", "algorithm"), BOTH)
 def test_jacrev_gives_the_oracles_gradient(library, algorithm):
     x, bias = arrays(library), numbers(library, -1, 1, M)
@@ -152,6 +152,7 @@ def small(name):
     return lambda query: (getattr(attnlab, name)(query, *rest, causal=True) ** 2).sum()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["naive_attention", "tiled_attention"])
 def test_second_derivatives(name):
     """Plain differentiation serves twice; tiled attention's gradient has a forward-mode derivative."""

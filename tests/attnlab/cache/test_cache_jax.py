@@ -61,6 +61,7 @@ def test_one_program_for_all_lengths_and_what_does_not_fit():
     refused(ValueError, "holds 10 of 7", cache.attend, *chunk(0, 2))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("sinks", [None, 2])
 def test_mapped_over_caches_of_different_lengths(sinks):
     """One call for a batch of sequences, and a loop that carries the cache."""

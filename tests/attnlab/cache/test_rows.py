@@ -185,6 +185,7 @@ def test_lengths_of_no_rows(library):
     assert int(cache.length) == 1
 
 
+@pytest.mark.full
 def test_traced_lengths():
     """One program for all; what is no length gives NaN in its own row; gradients are those of each row alone."""
     q, k, v = (jnp.asarray(x, jnp.float32) for x in (Q, K, V))

@@ -93,6 +93,7 @@ def test_second_derivatives_under_hooks(method):
         assert_close(second(), expected, rtol=0, atol=0)
 
 
+@pytest.mark.full
 def test_checkpointed_ring_attention():
     with Ranks(2, timeout=60) as ranks:
         for result in ranks.call("checkpointed", 2):

@@ -290,7 +290,7 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("algorithm", ["naive", "tiled"])
 @pytest.mark.parametrize("name", ACCEPTED)

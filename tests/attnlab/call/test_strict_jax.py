@@ -106,7 +106,7 @@ def gradient(call, x):
                 np.zeros(y.shape, jax.dtypes.float0), out))  # fmt: skip
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(
     ("name", "kind"), [*((name, "bfloat16") for name in CALLS), *((name, "float64") for name in attnlab.METHODS)]
 )

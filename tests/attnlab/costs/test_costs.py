@@ -204,7 +204,7 @@ def test_products_as_pytorch_counts_them():
         assert counter.get_total_flops() == costs.backward("naive", n, m, d, dv, heads=6).products
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("library", ["torch", "jax"])
 @pytest.mark.parametrize("method", ["naive", "safe", "chunked", "tiled"])
 def test_extra_memory_of_the_gradient_is_that_order(method, library):
@@ -218,6 +218,7 @@ def test_extra_memory_of_the_gradient_is_that_order(method, library):
         costs.extra_elements("online", 4, 4, 2, 2, gradient=True)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("method", METHODS)
 def test_numpy_holds_what_the_formula_says(method):
     """At the default block sizes. What takes a key at a time holds a few numbers per query more, and NumPy's buffer."""

@@ -38,7 +38,7 @@ def pretended(monkeypatch):
     jax.clear_caches()
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)], ids=str)
 @pytest.mark.parametrize("causal", [False, True])
 def test_values_and_gradients_are_those_of_the_loops(batch, causal, pretended, monkeypatch):

@@ -149,6 +149,7 @@ def test_gradients_agree_and_stay_finite_at_a_reset(form):
         np.testing.assert_allclose(np.asarray(jaxs), back(right.grad), rtol=1e-9, atol=1e-10, err_msg=name)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_gradcheck(form):
     arrays = [torch.tensor(x, requires_grad=True) for x in inputs((2,), 1, 5, reset=False)]

@@ -56,7 +56,7 @@ def check(library, case, kind="float32"):
     np.testing.assert_array_equal(back(alone), back(out))
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(10)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_agrees_with_each_sequence_by_itself(library, name):

@@ -46,7 +46,7 @@ def of(found, name, **options):
     return found[str({"name": name, **options})]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("case", EQUAL, ids=str)
 def test_devices_give_the_numbers_of_one(found, case):
     """Forward and gradient, also through lse; masks, GQA, ragged lengths, NaN in the padding of all that comes in."""

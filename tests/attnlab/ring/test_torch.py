@@ -53,6 +53,7 @@ def split(case):
     return {name: x for name, x in case.items() if name != "layout"}, case["layout"]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("devices", [1, 2, 3, 4, 5])
 def test_ranks_give_the_numbers_of_one_device(ranks, devices):
     """Forward and gradient, also through lse; masks, GQA, ragged lengths, NaN in the padding of all that comes in."""

@@ -119,7 +119,7 @@ def test_flash_attentions_mark_of_a_row_without_keys(library):
     assert np.isnan(np.column_stack([out, lse])[:3]).all()
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @EVERYWHERE
 def test_merging_parts_is_attention_over_the_whole(algorithm, library):
     """Cut the keys anywhere, also at the ends, and hide some from everybody."""

@@ -69,7 +69,7 @@ def test_every_contestant_has_its_turn():
         assert few == all_of_them >= {"torch sdpa", "jax nn", "numpy tiled", "jax chunked"}
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("name", "gradient"), CALLS)
 def test_every_contestant_computes_the_same(name, gradient, request):
     setting, contestants = in_turn(name, gradient, whole=not request.config.option.markexpr)
@@ -312,6 +312,7 @@ def test_threads_start_the_process_again_once(monkeypatch):
     assert os.environ["JAX_PLATFORMS"] == "cpu"
 
 
+@pytest.mark.full
 def test_extra_memory_of_each_library():
     setting = Setting(n=512, heads=1, kv_heads=1, d=8)
     found = [Contestant(x, "naive") for x in who.ORDER] + [Contestant(x, "tiled") for x in who.ORDER]
@@ -352,7 +353,7 @@ def test_the_benchmark_does_not_load_matplotlib():
     assert done.stdout.split() == ["False"]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("setting", small.FUSED, ids=str)
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_small_calls_compute_the_same(library, setting):

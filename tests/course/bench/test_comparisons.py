@@ -21,6 +21,7 @@ STEP = Setting(1, 32, batch=2, heads=4, kv_heads=2, d=8)
 CAUSAL = Setting(24, heads=2, kv_heads=2, d=4, causal=True)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 def test_decoding_steps_attend_to_the_same_keys_again_and_again(kind):
     found = decode.prepare_steps(["torch", "jax", "numpy"], dataclasses.replace(STEP, dtype=kind))
@@ -33,6 +34,7 @@ def test_decoding_steps_attend_to_the_same_keys_again_and_again(kind):
             np.testing.assert_allclose(back(step()), right, atol=1e-6 if kind == "float32" else 1e-2, err_msg=name)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("gradient", [False, True])
 def test_forms_of_linear_attention_compute_the_same(gradient):
     setting = dataclasses.replace(CAUSAL, gradient=gradient)

@@ -125,6 +125,7 @@ def test_the_set_up_hangs_on_the_button(soup):
     assert not soup("12_real_kernels").select(".cell.setup")  # it doesn't run here
 
 
+@pytest.mark.full
 def test_lesson_00_runs_without_pytorch(told, monkeypatch):
     for name in ("torch", "jax", "triton", "ml_dtypes"):
         monkeypatch.setitem(sys.modules, name, None)

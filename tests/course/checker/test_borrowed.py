@@ -68,6 +68,7 @@ BORROWED = [
 DEAR = (masked_by_jax, gradient_by_jax)  # which compile for every input
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("name", "answer", "words"), [
     pytest.param(*row, marks=pytest.mark.full if row[1] in DEAR else ()) for row in BORROWED
 ])  # fmt: skip

@@ -163,6 +163,7 @@ def generator_that_catches(weights, values):
             sum(ones())
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("answer", [
     recursion_that_catches, deepest_call_that_catches, recursion_by_a_library, loop_that_catches, continued_in_finally,
     suppressed, generator_that_catches,
@@ -171,6 +172,7 @@ def test_what_catches_everything_is_stopped(verdict_on, answer):
     assert "stopped after" in verdict_on(answer).text
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("answer", [endless, slow_to_end, prints_without_end, big_power])
 def test_stopped(verdict_on, answer):
     verdict = verdict_on(answer)
@@ -548,6 +550,7 @@ def at_large_sizes(what):
     return naive_attention
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("what", "words"), [
     (endless, "Its cost could not be measured: it was stopped after"),
     (lambda: 1 / 0, "Its cost could not be measured: ZeroDivisionError: division by zero in <lambda>, line 1: "),

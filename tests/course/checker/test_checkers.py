@@ -109,7 +109,7 @@ def _remember(request, monkeypatch):
         monkeypatch.setattr(diagnosis, "outcome", remembered)
 
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(37)
 @pytest.mark.parametrize(("name", "index"), MISTAKES)
 def test_mistake_is_diagnosed_as_itself(name, index):
     exercise = here(name)
@@ -121,7 +121,7 @@ def test_mistake_is_diagnosed_as_itself(name, index):
         assert [m.say for m in exercise.mistakes if m.say in verdict.diagnosis] == [mistake.say], verdict.text
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize(("name", "text"), ROWS)
 def test_what_is_left_out_is_told(name, text):
     """By its row, and by no other; a slip that is right has nothing to tell."""
@@ -140,14 +140,14 @@ def test_a_row_for_what_no_slip_leaves_out_is_an_error():
         diagnosis.rows(exercise)
 
 
-@pytest.mark.thin(10)
+@pytest.mark.thin(22)
 @pytest.mark.parametrize(("name", "answer"), forms(RIGHT))
 def test_right_answer_passes(name, answer):
     verdict = examine(here(name), answer)
     assert verdict.state == "right", verdict.text
 
 
-@pytest.mark.thin(10)
+@pytest.mark.thin(27)
 @pytest.mark.parametrize(("name", "answer", "words"), forms(REFUSED))
 def test_other_answer_is_refused(name, answer, words):
     verdict = examine(here(name), answer)
@@ -202,7 +202,7 @@ def tree(source, name):
     return ast.dump(found)
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(11)
 @pytest.mark.parametrize("name", EXERCISES)
 def test_a_mistake_is_more_than_slips(name):
     """One that is a slip to the letter is told without a catalogue; its reason is a row of ``without``."""

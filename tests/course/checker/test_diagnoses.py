@@ -134,6 +134,7 @@ def one_more(*args):
     return dq, dk, dv + 1
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("name", "answer", "said", "unsaid"), [
     # what is said of a mistake is true of all that look like it
     ("safe_softmax_counted", but("    m = max(x)", "    for i in range(len(x)):\n        out[i] = 0.0\n    m = max(x)"),

@@ -200,7 +200,7 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
 ]
 
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(21)
 @pytest.mark.parametrize(("name", "answer", "said"), WRONG)
 def test_refused(name, answer, said):
     exercise = replace(check.find(name), mistakes=())  # the catalog has its own tests

@@ -141,6 +141,7 @@ def test_progress_counts_what_other_kernels_kept(folder, capsys):
     assert capsys.readouterr().out == before
 
 
+@pytest.mark.full
 def test_a_kernel_keeps_what_another_counts(folder):
     """Cells of two notebooks: the source of an answer is that of its cell, with what other cells define."""
     first = ["import numpy as np\nscale = 2",

@@ -62,6 +62,7 @@ def test_nearly_the_same_is_found():
     assert alike(words(phrases.unscaled.text), words(phrases.undivided.text)) < ALIKE
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", EXERCISES)
 def test_a_number_for_minus_infinity_is_one_mistake_everywhere(name):
     found = [slip for slip in slips(EXERCISES[name].reference) if "-1000000000.0" in slip.new]

@@ -79,7 +79,7 @@ def exercises():
     return [pytest.param(name, marks=pytest.mark.full if name in slow else ()) for name in check.names()]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(14)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a slip is stopped in a callback
 @pytest.mark.parametrize("name", exercises())
 def test_every_slip_is_refused_or_decided(name, request):
@@ -199,7 +199,7 @@ def quoted(exercise, said):
     return runs(said) & program(exercise.reference) | {(name,) for name in names}
 
 
-@pytest.mark.thin(10)
+@pytest.mark.thin(28)
 @pytest.mark.parametrize("name", check.names())
 def test_no_slip_quotes_the_reference(name):
     exercise = check.find(name)

@@ -8,6 +8,7 @@ def double(n):
     return 2 * n
 
 
+@pytest.mark.full
 def test_functions_travel_as_text():
     calls = "print(double(21))", "planned_bytes(lambda *x: double(x[0]) @ x[1].T, [64])"
     doubled, planned = printed_by_a_process([double], *calls)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import torch
 import torch.distributed as dist
@@ -16,6 +18,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.full
 def test_two_ranks_meet_and_a_failure_is_told(tmp_path):
     file = tmp_path / "program.py"
     file.write_text(PROGRAM, encoding="utf-8")

@@ -79,7 +79,7 @@ TRAINED = [
 ]  # fmt: skip
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize(("steps", "every", "stored"), TRAINED)
 def test_training_begins_as_it_is_stored(steps, every, stored):
     losses = [loss for loss, _ in itertools.islice(steps, every + 1)]
@@ -104,6 +104,7 @@ def test_the_best_rate_is_that_of_the_best_mean(best):
         assert found["seeds"] == [0.6, 0.7]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("script", [uptraining, conversion])
 def test_tuning_begins_with_the_model_and_leaves_it_alone(script):
     from attnlab_course import model

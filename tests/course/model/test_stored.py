@@ -41,6 +41,7 @@ def test_logits_of_three_libraries_agree(name):
         np.testing.assert_allclose(back(found), expected, atol=1e-5 * abs(expected).max(), err_msg=library)
 
 
+@pytest.mark.full
 def test_context_helps_and_a_span_that_returns_costs_little():
     lm = model.load()
     tokens = held_out(16, lm.config.context)

@@ -121,6 +121,7 @@ def test_logits_are_those_of_the_definition(library):
     assert [num_unfed_tokens(one, manager) for one in many] == [0, 0, 0]
 
 
+@pytest.mark.full
 def test_jax_compiles_a_program_for_each_power_of_two():
     """Batches of 4, 4, 2 and 1 tokens; another engine of the same sizes compiles nothing."""
     asked = [dict(prompt="ab", max_tokens=3), dict(prompt="cde", max_tokens=4)]
