@@ -34,6 +34,9 @@ hypothesis.settings.register_profile("full", **FIXED, max_examples=200)
 
 COMPILES = {"seen": 0, "cleared": 0}
 
+NIGHTLY = tuple(f"tests/course/{room}" for room in ("bench/", "lessons/", "model/", "serve/", "test_own_engine.py"))
+"""Rooms of tests/course of which only what is marked daily runs every day: the lessons, run whole, use them, too."""
+
 VERSIONS = ("numpy", "jax", "jaxlib", "ml_dtypes", "torch", "triton", "transformers", "flax", "equinox")
 
 
@@ -127,6 +130,8 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if hasattr(item, "output_timeout"):
             item.output_timeout = 120
+        if item.nodeid.startswith(NIGHTLY) and item.nodeid not in named and not item.get_closest_marker("daily"):
+            item.add_marker(pytest.mark.full)
         if hasattr(item, "callspec") and item.nodeid not in named and not item.get_closest_marker("full"):
             thin = item.get_closest_marker("thin")
             cases[item.nodeid.partition("[")[0], thin.args[0] if thin else 1].append(item)

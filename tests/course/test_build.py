@@ -279,7 +279,7 @@ def test_check_finds(course: Path, edit: object, complaint: str) -> None:
     assert "Traceback" not in said
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize(("code", "complaint"), [
     ("x = 1\nx / 0", "01_toy.md, line 5 (cell 01-002 of notebooks/01_toy.ipynb): ZeroDivisionError: division by"),
     ("x = 1\ndef (", "01_toy.md, line 5 (cell 01-002 of solutions/01_toy.ipynb): SyntaxError"),

@@ -25,6 +25,7 @@ def texts(engine, max_tokens, **options):
     return [request.texts for request in requests]
 
 
+@pytest.mark.daily
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("options", [dict(temperature=0.8), dict(samples=2, temperature=1.0)], ids=["drawn", "samples"])
 @pytest.mark.parametrize("answers", SETS)

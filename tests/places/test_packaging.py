@@ -220,7 +220,7 @@ def packages(extra: str) -> set[str]:
     return {requirement.name for requirement in wanted if requirement.name != "attnlab"}.union(*inner)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.full
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_pip_finds_an_extra(built, tmp_path, extra):
     needs(*sorted(packages(extra) - packages("the course")))  # which requirements.txt has

@@ -1,6 +1,7 @@
 """The lessons: a folder each, with its figures, its experiments and their data, and its exercises."""
 
 import difflib
+import functools
 import importlib
 import pkgutil
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 from attnlab_course.checker.exercise import Exercise
 
 
+@functools.cache
 def lessons() -> dict[str, list[str]]:
     """The names of the exercises, by the number of their lesson."""
     folders = sorted(Path(__file__).parent.glob("lesson[0-9][0-9]/exercises"))

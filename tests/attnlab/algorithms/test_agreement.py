@@ -18,7 +18,7 @@ def matrix():
                 yield library, algorithm, name
 
 
-@pytest.mark.thin(38)
+@pytest.mark.thin(63)
 @pytest.mark.parametrize(("library", "algorithm", "name"), [*matrix()])
 def test_agreement(library, algorithm, name):
     case = CASES[name]

@@ -35,7 +35,7 @@ def matrix():
                     yield library, algorithm, name
 
 
-@pytest.mark.thin(17)
+@pytest.mark.thin(29)
 @pytest.mark.parametrize(("library", "algorithm", "name"), [*matrix()])
 def test_gradients(library, algorithm, name):
     case = CASES[name]

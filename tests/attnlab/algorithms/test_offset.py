@@ -120,6 +120,7 @@ def test_vmap_of_grad_with_an_offset_for_each_example():
     assert_same(jax.vmap(f)(*x, offsets), jax.tree.map(lambda *y: np.stack(y), *wanted))
 
 
+@pytest.mark.full
 def test_with_a_block_mask():
     x = arrays("jax")
     tiles = np.array([[1, 0, 1], [1, 1, 0], [0, 0, 1]], bool)

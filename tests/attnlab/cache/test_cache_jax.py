@@ -116,6 +116,7 @@ def test_rows_of_unequal_lengths_are_written_in_place_too():
     assert own[1] == plain[1]
 
 
+@pytest.mark.full
 def test_a_chunk_takes_no_more_memory_than_a_token_and_its_places():
     one, more, most = (memory("cache positions", 4096, count)[0] for count in (1, 64, 1024))
     assert more == most <= one + 8192

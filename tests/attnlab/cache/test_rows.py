@@ -158,6 +158,7 @@ def test_lengths_and_a_mask(library):
         np.testing.assert_allclose(results[0][1:], results[1], atol=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_lengths_that_are_none(library):
     """Refused before anything is written."""

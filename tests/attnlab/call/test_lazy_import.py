@@ -121,7 +121,7 @@ def test_one_library_is_enough(library, blocked):
     assert run(f"import attnlab\n{call}print('fine')", *blocked) == "fine"
 
 
-@pytest.mark.thin(6)
+@pytest.mark.full
 @pytest.mark.parametrize("library", ["jax", "torch"])
 @pytest.mark.parametrize("module", [*attnlab.METHODS, *ROOMS])
 def test_a_missing_library_names_its_extra(library, module):
@@ -134,7 +134,7 @@ def test_a_missing_library_names_its_extra(library, module):
     assert f"pip install 'attnlab[{library}]'" in text
 
 
-@pytest.mark.thin(3)
+@pytest.mark.full
 @pytest.mark.parametrize(("adapter", "library"), [
     ("transformers", "torch"), ("transformers", "transformers"), ("flax", "jax"), ("equinox", "jax"),
     ("equinox", "equinox"),

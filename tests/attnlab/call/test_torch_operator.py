@@ -29,7 +29,7 @@ def program(*arguments):
     return done.stdout
 
 
-SLOW = "exported_strictly", "refusals"
+SLOW = "dynamic", "exported_strictly", "refusals", "transformed"
 
 
 @pytest.fixture(scope="module")

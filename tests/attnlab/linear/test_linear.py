@@ -235,7 +235,7 @@ def closing(library, w):
     return lambda x: (jnp if library == "jax" else torch).exp(x @ w)
 
 
-@pytest.mark.thin(18)
+@pytest.mark.thin(36)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", ["grouped", "more keys", "more queries"])
 @pytest.mark.parametrize("features", ["elu", "taylor", "hedgehog", "function"])

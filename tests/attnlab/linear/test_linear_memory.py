@@ -74,7 +74,7 @@ def promised(form, features, n, gradient):
     return 4 * costs.linear_extra_elements(form, n, n, D, D, features=features, gradient=gradient)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(("features", "causal", "heads"), [*((*case, ()) for case in CASES), ("elu", True, (4,))])
 def test_forward_is_constant_in_length(library, features, causal, heads):

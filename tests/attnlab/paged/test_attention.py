@@ -174,6 +174,7 @@ def test_jax_marks_what_does_not_fit():
     assert_close(out[1], case.expected()[0][1], limits(case, "float32")[0][1], "out")
 
 
+@pytest.mark.full
 def test_jax_maps():
     """A batch axis in front, by vmap, of queries and lengths."""
     case = Paged([9, 4], 2, size=4, width=3)

@@ -334,6 +334,7 @@ def test_a_plan_of_memory_is_that_of_the_program_which_runs(method, monkeypatch)
     assert measure.jax_bytes(function, shape) == plan.temp_size_in_bytes > 0
 
 
+@pytest.mark.daily
 def test_the_whole_command(capsys, monkeypatch):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setattr(compare, "extra_memory", lambda tasks: [2**20 * len(tasks)] * len(tasks))

@@ -163,7 +163,7 @@ def generator_that_catches(weights, values):
             sum(ones())
 
 
-@pytest.mark.thin(2)
+@pytest.mark.full
 @pytest.mark.parametrize("answer", [
     recursion_that_catches, deepest_call_that_catches, recursion_by_a_library, loop_that_catches, continued_in_finally,
     suppressed, generator_that_catches,

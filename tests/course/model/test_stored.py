@@ -29,6 +29,7 @@ def test_the_weights_are_small():
             assert {x.dtype for x in stored.values()} == {np.dtype(np.float16)}
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("name", model.NAMES)
 def test_logits_of_three_libraries_agree(name):
     lm = model.load(name)

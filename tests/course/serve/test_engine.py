@@ -76,6 +76,7 @@ def check_step(server):
             assert new == sum(request is other for other, *_ in events)
 
 
+@pytest.mark.daily
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("seed", range(24))
 def test_what_a_request_gets_depends_on_itself_alone(seed):

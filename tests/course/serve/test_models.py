@@ -34,6 +34,7 @@ def outputs(lm, blocks, block_size, budget, asked=ASKED, batch=True):
     return [request.outputs for request in requests], sum(record.preempted for record in engine.trace)
 
 
+@pytest.mark.daily
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_tokens_do_not_depend_on_library_batch_or_pool(library):
     expected, preempted = outputs(small("numpy"), 400, 4, 400, batch=False)
