@@ -42,7 +42,7 @@ def call(devices: int, keys: int, heads: int, alphas: Sequence[float] = ALPHAS) 
 def cases() -> list[Case]:
     """From two devices to 16, from a short cache to a long one, from one sequence to a large batch."""
     return [
-        Case("two devices, one head, 4096 keys on each", call(2, 4096, 1)),
+        Case("four devices, one head, 4096 keys on each", call(4, 4096, 1)),
         Case("two devices, 64 heads, 1 key on each", call(2, 1, 64)),
         Case("four devices, 16 heads, 8 keys on each", call(4, 8, 16)),
         Case("eight devices, one head, 1 key on each", call(8, 1, 1)),
