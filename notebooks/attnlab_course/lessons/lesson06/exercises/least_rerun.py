@@ -14,7 +14,8 @@ def least_rerun(n: int, D: int, budget: int) -> tuple[int, int, int]:
     """(checkpointed, Cq, Ck) of a training step that holds at most ``budget`` numbers and reruns as little as it can.
 
     ``checkpointed`` is 0 for nothing, 1 for the summaries, which run again, 2 for query chunks, where both run again.
-    Cq and Ck are powers of two from 16 to n, itself one. n queries, n keys, Dv = D. Beyond q, k and v a step holds
+    Cq and Ck are powers of two from 16 to n, which needn't be one. n queries, n keys, Dv = D. Beyond q, k and v a step
+    holds
 
     - for 0 and 1, what is kept between forward and backward: the count of the exercise before;
     - for 2, what 1 keeps of the one query chunk that runs again: as much, for Cq queries instead of n;
