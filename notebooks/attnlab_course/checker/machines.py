@@ -53,7 +53,7 @@ def tiled_call(
 ) -> tuple:
     """A machine, references to random Q (n, d), multiplied by ``scale``, K (m, d) and V (m, dv), and the two blocks.
 
-    ``level``: where all scores lie, one number for each query. SRAM holds eq. 8.7, a second tile of scores and a
+    ``level``: where all scores lie, one number for each query. SRAM holds eq. 8.8, a second tile of scores and a
     second block of Q and O.
     """
     rng = np.random.default_rng(n + 100 * m)
@@ -64,7 +64,7 @@ def tiled_call(
 
 
 def tiled_capacity(width: int, block_q: int, block_k: int) -> int:
-    """Elements of SRAM for eq. 8.7 with D + Dv = ``width``, a second tile of scores and a second block of Q and O."""
+    """Elements of SRAM for eq. 8.8 with D + Dv = ``width``, a second tile of scores and a second block of Q and O."""
     return 2 * block_q * block_k + (2 * block_q + block_k) * width + 10 * block_q
 
 
@@ -174,7 +174,7 @@ def machine_costs(
              "that it moves. It computes with numbers that it did not load, returns some that it did not store, or "
              "leaves a visit out."),
         Cost(beside(large), FREE, "It held {found:.1f} times the size of SRAM in plain arrays, beside the machine. "
-             "What a program keeps has to fit into SRAM (eq. 8.7) and be released there."),
+             "What a program keeps has to fit into SRAM (eqs. 8.6 and 8.8) and be released there."),
         Cost(loaded_blocks(make), 1, "The largest of its blocks of queries or of keys is {found:.1f} times as large or "
              "as small as block_q and block_k say."),
         Cost(after_fetch(make), 0, "{found:.0f}% of the numbers that it returns are nowhere in HBM: they're computed "

@@ -83,7 +83,7 @@ UNGUARDED = "zero_if_empty(m_tile)", "m_tile", "zero_if_empty(m_new)", "m_new", 
 TRY = "tiles of 2 × 1, then 2 queries with 4 keys, then 3 queries with 2 keys"
 
 EXERCISE = Exercise(
-    lesson="08", stars=2, reference=causal_tiles, where="section 3", cases=cases,
+    lesson="08", stars=2, reference=causal_tiles, where="section 4", cases=cases,
     costs=(
         Cost(exponentials, 1.2,
              "it computes {found:.2f} exponentials for each score of a tile that somebody sees. Skip the tiles that "
