@@ -34,16 +34,15 @@ def tile_by_a_sort(n, d, dv, registers, shared, warps):
     return b_r, b_c, w
 
 
-def grid_by_rows(memory, pid, q, k, v, o, shape, block):
+def grid_by_rows(memory, pid, q, k, v, o, lengths, d, block):
     """Slices of the rows and keys that there are, in place of masks."""
-    heads, n, m, d = shape
-    blocks = math.ceil(n / block)
-    head, first = pid // blocks, pid % blocks * block
-    rows, cols = np.arange(first, min(first + block, n)), np.arange(d)
-    queries = memory.load(q + (head * n + rows)[:, None] * d + cols)
+    ends = np.cumsum(lengths)
+    first, end, begin = [(e - n, e, i) for n, e in zip(lengths, ends) for i in range(e - n, e, block)][pid]
+    rows, cols = np.arange(begin, min(begin + block, end)), np.arange(d)
+    queries = memory.load(q + rows[:, None] * d + cols)
     top, total, out = np.full(len(rows), -np.inf), np.zeros(len(rows)), np.zeros((len(rows), d))
-    for key in range(0, m, block):
-        offsets = (head * m + np.arange(key, min(key + block, m)))[:, None] * d + cols
+    for key in range(first, end, block):
+        offsets = np.arange(key, min(key + block, end))[:, None] * d + cols
         s = queries @ memory.load(k + offsets).T / math.sqrt(d)
         new = np.maximum(top, s.max(1))
         p = np.exp(s - new[:, None])
@@ -52,19 +51,21 @@ def grid_by_rows(memory, pid, q, k, v, o, shape, block):
         out += p @ memory.load(v + offsets)
         total += p.sum(1)
         top = new
-    memory.store(o + (head * n + rows)[:, None] * d + cols, out / total[:, None])
-    return memory.fetch(o, (heads, n, d))
+    memory.store(o + rows[:, None] * d + cols, out / total[:, None])
+    return memory.fetch(o, (sum(lengths), d))
 
 
-def grid_at_once(memory, pid, q, k, v, o, shape, block):
-    """All keys of the head at once."""
-    heads, n, m, d = shape
-    head, i = divmod(pid, math.ceil(n / block))
-    rows, keys, cols = np.arange(i * block, min((i + 1) * block, n)), np.arange(m), np.arange(d)
-    own, theirs = ((head * length + at)[:, None] * d + cols for length, at in ((n, rows), (m, keys)))
+def grid_at_once(memory, pid, q, k, v, o, lengths, d, block):
+    """All keys of the sequence at once."""
+    programs = [math.ceil(n / block) for n in lengths]
+    mine = np.searchsorted(np.cumsum(programs), pid, side="right")
+    first, end = sum(lengths[:mine]), sum(lengths[: mine + 1])
+    begin = first + (pid - sum(programs[:mine])) * block
+    rows, keys = np.arange(begin, min(begin + block, end)), np.arange(first, end)
+    own, theirs = (at[:, None] * d + np.arange(d) for at in (rows, keys))
     s = memory.load(q + own) @ memory.load(k + theirs).T / math.sqrt(d)
     memory.store(o + own, np.exp(s - np.logaddexp.reduce(s, axis=1)[:, None]) @ memory.load(v + theirs))
-    return memory.fetch(o, (heads, n, d))
+    return memory.fetch(o, (sum(lengths), d))
 
 
 def softmax_in_exp2(x, out, n, BLOCK: "tl.constexpr"):

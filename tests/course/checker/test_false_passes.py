@@ -62,14 +62,17 @@ def flash_by_the_host(machine, q, k, v, block_q, block_k):
     return attention_and_stats(*(machine.fetch(x) for x in (q, k, v)))
 
 
-def grid_by_the_host(memory, pid, q, k, v, o, shape, block):
-    heads, n, m, d = shape
-    head, i = divmod(pid, -(-n // block))
-    queries, keys, values = (memory.fetch(x, (heads, size, d))[head] for x, size in ((q, n), (k, m), (v, m)))
-    rows = np.arange(i * block, min((i + 1) * block, n))
+def grid_by_the_host(memory, pid, q, k, v, o, lengths, d, block):
+    first = 0
+    for n in lengths:
+        if pid < -(-n // block):
+            break
+        first, pid = first + n, pid - -(-n // block)
+    queries, keys, values = (memory.fetch(x + first * d, (n, d)) for x in (q, k, v))
+    rows = np.arange(pid * block, min((pid + 1) * block, n))
     out, _, _ = attention_and_stats(queries[rows], keys, values)
-    memory.store(o + head * n * d + rows[:, None] * d + np.arange(d), out)
-    return memory.fetch(o, (heads, n, d))
+    memory.store(o + (first + rows)[:, None] * d + np.arange(d), out)
+    return memory.fetch(o, (sum(lengths), d))
 
 
 def longest_in_float32(free_bytes, batch, heads, itemsize, copies):
