@@ -7,7 +7,7 @@ def tile_choice(n: int, d: int, dv: int, registers: int, shared: int, warps: tup
 
     Blocks are 16, 32, 64, 128 or 256, ``warps`` those to choose from. By eq. 12.5 the results may take ``registers`` of
     each thread, and tiles ``shared`` bytes. Among those that fit: the fewest numbers read; then the fewest visits of a
-    tile; then the fewest warps.
+    tile; then the fewest warps; then the smallest blocks.
     """
     sizes, plans = (16, 32, 64, 128, 256), []
     for b_r in sizes:
