@@ -166,7 +166,7 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("tree_attention", but("live = []", "Ck = 1; live = []"), "does it read `Ck` keys"),
     ("visible_chunks", but("m = s.max(1)", "m = np.maximum(s.max(1), -1e4)"), "LOW"),
     ("visible_chunks", but("np.where(visible[c : c + Ck], s, -np.inf)", "s",
-                           "p = np.exp(s - zero_if_empty(m)[:, None])",
+                           "p = np.exp(s - np.where(m == -np.inf, 0, m)[:, None])",
                            "p = visible[c : c + Ck] * np.exp(s - m[:, None])"), "HIGH"),
     ("visible_loss", but("amax(1, keepdim=True)", "max()"), "ROWS"),
     ("attention_backward", but(CLIPPED[0], "s.max()"), "ROWS"),
@@ -211,6 +211,14 @@ def test_refused(name, answer, said):
     verdict = examine(exercise, answer.apply(exercise.reference) if hasattr(answer, "apply") else answer)
     assert verdict.state == "wrong", verdict.text
     assert said in " ".join(verdict.text.split()), verdict.text
+
+
+def test_every_edit_finds_its_text():
+    """Few of the answers above are tried every day: an edit of what isn't there any more would fail at night alone."""
+    for name, answer, _ in WRONG:
+        exercise = check.find(name)
+        if hasattr(answer, "apply") and not exercise.needs:
+            answer.apply(exercise.reference)
 
 
 def column_means(x):
