@@ -22,8 +22,7 @@ def pairwise(outs: Array, lses: Array) -> tuple[Array, float]:
     for part, e in zip(outs[1:], map(float, lses[1:])):
         if e > -np.inf:
             share = 1 / (1 + np.exp(lse - e))
-            out = (1 - share) * out + share * part
-            lse = np.logaddexp(lse, e)
+            out, lse = (1 - share) * out + share * part, np.logaddexp(lse, e)
     return out, lse
 
 
@@ -54,22 +53,15 @@ def cases() -> list[Case]:
     ]  # fmt: skip
 
 
-def brain(x: Array) -> Array:
-    """x rounded to 8 significant bits, as bfloat16 does."""
-    fraction, exponent = np.frexp(x)
-    return np.ldexp(np.round(256 * fraction) / 256, exponent)
-
-
-SKIPS = "if e > -np.inf:", "if True:"
-BASE = "np.exp(lse - e)", "np.exp2(lse - e)"
-ROUNDED = "out, lse = outs[0]", "lses = brain(lses); out, lse = outs[0]"
+GUARD = "if e > -np.inf:"
+LATE = "np.exp(lse - e)", "np.exp(np.logaddexp(lse, e) - e)"
 WEIGHTS = "w = np.exp(lses - top)"
 
 EXERCISE = Exercise(
     lesson="15", stars=2, reference=merge_parts, where="eq. 15.8", cases=cases,
     hints=(
         "With two parts, EYE and lses 0 and 2, the output should be 1/(1 + e²) = .119 and .881. What comes out?",
-        "Two empty parts: −∞ − (−∞) is NaN. Two parts with lse 13.80 and 13.83 shouldn't weigh exactly the same.",
+        "Two empty parts: −∞ − (−∞) is NaN. And a part that weighs e^−30 matters if its values are 10¹³.",
         "w = np.exp(lses − lses.max()) in the precision of lses, w @ outs / w.sum(), and lses.max() + log(w.sum()); "
         "before that, the case in which every lse is −∞ (eq. 15.8).",
     ),
@@ -79,20 +71,19 @@ EXERCISE = Exercise(
     },
     mistakes=(
         Mistake("This is the broken function, with all its faults. EYE with lses 0 and 2 shows the first (eq. 15.8).",
-                but(*SKIPS, *BASE, *ROUNDED, of=pairwise)),
-        Mistake("You read a natural lse as one in base two: the weights are powers of e, not of 2. ONES can't show "
-                "it, because any weights that add up to 1 give 1 (eq. 15.8).",
-                but(*BASE, of=pairwise), but(*BASE, *SKIPS, of=pairwise), but(*BASE, *ROUNDED, of=pairwise),
-                but(WEIGHTS, "w = np.exp2(lses - top)")),
-        Mistake("The lse is still rounded to 8 bits: 13.80 and 13.83 both become 13.8125, and two parts that differ by "
-                "3% weigh the same. Whatever the values are stored in, lse stays in float32 or better (eq. 15.8).",
-                but(*ROUNDED, of=pairwise), but(*ROUNDED, *SKIPS, of=pairwise),
-                but("top = lses", "lses = brain(lses); top = lses"),
-                but("top = lses", "lses = np.float16(lses).astype(float); top = lses"),
-                but("if top == -np.inf:", "if False:", "top = lses", "lses = brain(lses); top = lses")),
+                but(GUARD, "if not e < lse - 20:", *LATE, of=pairwise)),
+        Mistake("Your share compares a part with an lse that the part is already in. Compare it with the lse of those "
+                "before it, or divide its e^lse by that of all (eq. 15.8).",
+                but(*LATE, of=pairwise), but(GUARD, "if True:", *LATE, of=pairwise),
+                but(GUARD, "if e > -np.inf and e >= lse - 20:", *LATE, of=pairwise)),
+        Mistake("You leave out parts that weigh little. Their values can be large, and their lse counts, too (eq. "
+                "15.8).",
+                but(GUARD, "if e > -np.inf and e >= lse - 20:", of=pairwise),
+                but(GUARD, "if not e < lse - 20:", of=pairwise),
+                but(WEIGHTS, "w = np.where(lses < top - 20, 0, np.exp(lses - top))")),
         Mistake("Two empty parts still give NaN, because −∞ − (−∞) isn't a number. An empty part is the identity of "
                 "⊕: skip it, and where all are empty return output 0 and lse −∞ (eq. 15.8).",
-                but(*SKIPS, of=pairwise), but("if top == -np.inf:", "if False:")),
+                but(GUARD, "if True:", of=pairwise), but("if top == -np.inf:", "if False:")),
         Mistake("Your weights are bare exponentials of lse, and they overflow. Subtract the largest lse first (eq. "
                 "15.8).",
                 but(WEIGHTS, "w = np.exp(lses)", "top + np.log", "np.log"),
