@@ -53,18 +53,23 @@ def summary_without_ties(q, k, v):
     return m, (m > -np.inf) + np.where(s < m[:, None], np.exp(s - m[:, None]), 0).sum(1), o
 
 
-def chunk_by_search(M, Dv):
-    return min(range(1, M + 1), key=lambda ck: ck + M / ck * (Dv + 2))
+def chunk_by_search(M, Dv, W):
+    return min(range(1, M // W + 1), key=lambda ck: W * ck + M / ck * (Dv + 2))
 
 
-def chunk_by_whole_chunks(M, Dv):
-    sizes = {-(-M // chunks) for chunks in range(1, min(M, 2000) + 1)}
-    return min(sizes, key=lambda ck: ck + -(-M // ck) * (Dv + 2))
+def chunk_by_whole_chunks(M, Dv, W):
+    sizes = {min(-(-M // chunks), M // W) for chunks in range(1, min(M, 2000) + 1)}
+    return min(sizes, key=lambda ck: W * ck + -(-M // ck) * (Dv + 2))
 
 
-def chunk_rounded_down(M, Dv):
+def chunk_for_one_worker(M, Dv, W):
+    """(5.8) as it's printed."""
+    return min(M // W, round((M * (Dv + 2)) ** 0.5))
+
+
+def chunk_rounded_down(M, Dv, W):
     """5 keys in chunks of 3, which hold 3 % more than chunks of 4."""
-    return min(M, math.isqrt(M * (Dv + 2)))
+    return min(M // W, math.isqrt(M * (Dv + 2) // W))
 
 
 def chunks_out_of_place(query, key, value, Cq, Ck):
@@ -281,6 +286,7 @@ visible_by_both_ends = edited(
 REFUSED = [
     ("summarize", clipped_summary, "scores 0 and 1000"),
     ("summarize", summary_without_ties, "equal scores"),
+    ("best_chunk", chunk_for_one_worker, "a tile of its own"),
     ("best_chunk", chunk_rounded_down, "round to the nearest"),
     ("attention_in_chunks", standard_in_torch, "eq. 5.7"),
     ("tree_attention", tree_of_everything, "times the size of a summary"),

@@ -169,7 +169,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "04-3": lambda: f"{3 / sum(math.exp(s - 2) for s in (0, 1, 2)):.1f}",
     "04-4": lambda: f"about {(2 * 64 + 2 * 4096 * 64) / (4 * 64 + 4 * 4096):.0f} times",
     "05-1": lambda: str(Fraction(4, 12)),
-    "05-2": lambda: f"{check.find('best_chunk').reference(65_536, 62)}",
+    "05-2": lambda: f"{check.find('best_chunk').reference(65_536, 62, 1)}",
     "05-3": lambda: f"Key {key_in_two_chunks()}",
     "06-2": lambda: f"{math.isqrt(64)} times too large",
     "06-3": lambda: f"{4 * 2**20 * (2**20 // 4096) // 2**30} GiB",
