@@ -103,42 +103,59 @@ def merge_with_if(a, b):
     return m, a[1] * np.exp(a[0] - m) + b[1] * np.exp(b[0] - m)
 
 
-def tree_recursive(chunks, oplus):
-    if not chunks:
-        return -math.inf, 0.0
-    if len(chunks) == 1:
-        m = max(chunks[0], default=-math.inf)
-        return m, sum(math.exp(x - m) for x in chunks[0])
-    half = len(chunks) // 2
-    return oplus(tree_recursive(chunks[:half], oplus), tree_recursive(chunks[half:], oplus))
-
-
 def tree_of_two_powers(chunks, oplus):
-    """Fills up to a power of two with the identity, and joins in place."""
+    """Fills up to a power of two with the identity, and joins the halves."""
     pairs = [(c.max(), np.exp(c - c.max()).sum()) if c.size else (-np.inf, 0.0) for c in chunks]
     while not pairs or len(pairs) & (len(pairs) - 1):
         pairs.append((-np.inf, 0.0))
-    while len(pairs) > 1:
-        half = len(pairs) // 2
-        pairs = [oplus(pairs[i], pairs[i + half]) for i in range(half)]
-    return pairs[0]
+    m, l = np.array(pairs).T
+    while (half := len(m) // 2):
+        m, l = oplus((m[:half], l[:half]), (m[half:], l[half:]))
+    return m[0], l[0]
 
 
-def tree_by_elements(chunks, oplus):
-    """Halves the number of elements, not that of chunks."""
-    if len(chunks) < 2:
-        return tree_of_two_powers(chunks, oplus)
-    ends = np.cumsum([len(c) for c in chunks])
-    cut = min(max(1, int((ends <= ends[-1] / 2).sum())), len(chunks) - 1)
-    return oplus(tree_by_elements(chunks[:cut], oplus), tree_by_elements(chunks[cut:], oplus))
+def tree_in_lists(chunks, oplus):
+    """The middle one waits."""
+    m = [max(c, default=-math.inf) for c in chunks]
+    l = [sum(math.exp(x - top) for x in c) for c, top in zip(chunks, m)]
+    while len(m) > 1:
+        half, middle = len(m) // 2, len(m) % 2
+        joined = oplus((m[:half], l[:half]), (m[half + middle :], l[half + middle :]))
+        m, l = ([*new, *old[half : half + middle]] for new, old in zip(joined, (m, l)))
+    return (m[0], l[0]) if m else (-math.inf, 0.0)
 
 
 def tree_jax(chunks, oplus):
-    pairs = [(c.max(), jnp.exp(c - c.max()).sum()) for c in chunks if c.size]
-    while len(pairs) > 1:
-        alone = pairs[len(pairs) // 2 * 2 :]
-        pairs = [oplus(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone
-    return pairs[0] if pairs else (-math.inf, 0.0)
+    chunks = [c for c in chunks if c.size]
+    if not chunks:
+        return -math.inf, 0.0
+    m = jnp.stack([c.max() for c in chunks])
+    l = jnp.stack([jnp.exp(c - c.max()).sum() for c in chunks])
+    while len(m) > 1:
+        m, l = (jnp.pad(x, (0, len(x) % 2), constant_values=nothing) for x, nothing in ((m, -jnp.inf), (l, 0)))
+        m, l = oplus((m[::2], l[::2]), (m[1::2], l[1::2]))
+    return m[0], l[0]
+
+
+def tree_in_torch(chunks, oplus):
+    m = torch.tensor([c.max() if len(c) else -torch.inf for c in chunks], dtype=torch.float64)
+    l = torch.tensor([(c - top).exp().sum() for c, top in zip(chunks, m)], dtype=torch.float64)
+    while len(m) > 1:
+        alone = len(m) // 2 * 2
+        joined = oplus((m[:alone:2], l[:alone:2]), (m[1::2], l[1::2]))
+        m, l = (torch.cat([new, old[alone:]]) for new, old in zip(joined, (m, l)))
+    return (m[0], l[0]) if len(m) else (-math.inf, 0.0)
+
+
+def tree_of_pairs(chunks, oplus):
+    """Section 4's, two pairs of numbers at a time."""
+    pairs = [(c.max(), np.exp(c - c.max()).sum()) for c in chunks if c.size] or [(-math.inf, 0.0)]
+
+    def tree(pairs):
+        half = len(pairs) // 2
+        return oplus(tree(pairs[:half]), tree(pairs[half:])) if half else pairs[0]
+
+    return tree(pairs)
 
 
 def all_at_once(chunks, oplus):
@@ -218,7 +235,7 @@ def chunks_in_torch(x, size):
 RIGHT = [
     *(("online_stats", answer) for answer in (stream_loop, stream_in_blocks, stream_torch)),
     *(("oplus_arrays", answer) for answer in (merge_by_logarithm, merge_jax, merge_torch)),
-    *(("tree_stats", answer) for answer in (tree_recursive, tree_of_two_powers, tree_jax)),
+    *(("tree_stats", answer) for answer in (tree_of_two_powers, tree_in_lists, tree_jax, tree_in_torch)),
     *(("stats_in_chunks", answer) for answer in (chunks_at_once, chunks_by_rows, chunks_in_torch)),
     *(("softmax_topk", answer) for answer in (topk_sorted_list, topk_arrays)),
 ]
@@ -237,7 +254,7 @@ stats_with_clipped_factor = edited(
     "stats_in_chunks", "l * np.exp(m - shift(m_next))", "l * np.exp(np.maximum(m - shift(m_next), -8))"
 )
 tree_with_nothing_in_front = edited(
-    "tree_stats", "pairs = [(m", "pairs = [(-math.inf, 0.0)] + [(m"
+    "tree_stats", "    while len(m) > 1", "    m, l = np.append(-np.inf, m), np.append(0.0, l)\n    while len(m) > 1"
 )
 topk_that_keeps_what_was_large = edited(
     "softmax_topk", "elif score > kept[0][0]:", "elif score > heapq.nlargest(k, kept)[-1][0]:",
@@ -259,15 +276,15 @@ REFUSED = [
     ("oplus_arrays", merge_unspread, "expected shape (3, 4), got (3, 1)"),
     ("oplus_arrays", merge_with_if, "truth value"),
     ("tree_stats", all_at_once, "weren't made by oplus"),
-    ("tree_stats", fold_of_pairs, "a tree has depth 4"),
-    ("tree_stats", tree_by_elements, "at depth 5, a tree has depth 4"),
+    ("tree_stats", fold_of_pairs, "a tree has 4 rounds"),
+    ("tree_stats", tree_of_pairs, "one pair of summaries at a time"),
     ("stats_in_chunks", lambda x, size: np.stack(chunks_at_once(x, size))[0], "tuple of 2"),
     ("softmax_topk", topk_in_blocks_of_all, "it loads each element"),
     ("softmax_topk", topk_with_candidates, "more than the k largest"),
     ("oplus_arrays", oplus_clipped, "10¹²"),
     ("oplus_arrays", oplus_with_one_shift, "near 0 and near 1000"),
     ("stats_in_chunks", stats_with_clipped_factor, "the first two no longer count"),
-    ("tree_stats", tree_with_nothing_in_front, "64 chunks were joined at depth 7"),
+    ("tree_stats", tree_with_nothing_in_front, "64 chunks took 7 calls"),
     ("softmax_topk", topk_that_keeps_what_was_large, "larger than all before it"),
     ("oplus_arrays", oplus_in_the_dtype_of_l, "l of whole numbers"),
     ("softmax_topk", top_one_by_the_last, "2, 1, 0, k = 1"),

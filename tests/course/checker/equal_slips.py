@@ -100,8 +100,14 @@ EQUAL = {
     ],
     "There is one item only, or the other ones are equal.": [
         ("log_sum_exp", "(..., 0)", "(..., -1)"),
-        ("tree_stats", "pairs[0]", "pairs[-1]"),
+        ("tree_stats", "(m[0], l[0])", "(m[-1], l[0])", "(m[0], l[-1])"),
         ("block_manager", "copies[0]", "copies[-1]"),
+    ],
+    "A list of numbers is as good as a vector there.": [
+        ("tree_stats", "np.array([chunk.max(initial=-np.inf) for chunk in chunks])",
+         "[chunk.max(initial=-np.inf) for chunk in chunks]"),
+        ("tree_stats", "np.array([np.exp(chunk - top).sum() for chunk, top in zip(chunks, m)])",
+         "[np.exp(chunk - top).sum() for chunk, top in zip(chunks, m)]"),
     ],
     "The maximum cancels, so the gradient that it brings is 0.": [
         ("masked_softmax chunked_loss visible_loss", "s.detach()", "s"),

@@ -1,36 +1,39 @@
-"""Lesson 03, ★★: summarize chunks independently and join the summaries in a tree."""
+"""Lesson 03, ★★: summarize chunks independently and join the summaries in the rounds of a tree."""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
+from attnlab.core.arguments import kind_of
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab_course.checker.library import precise, to_library
+from attnlab_course.checker.library import precise, to_library, to_numpy
 
 import numpy as np
 
 Pair = tuple[Any, Any]
 Oplus = Callable[[Pair, Pair], Pair]
-CHUNKS, DEPTH = 13, 4
-MANY, MANY_DEPTH = 64, 6  # a power of two: no chunk is without a partner
+CHUNKS, ROUNDS = 13, 4
+MANY, MANY_ROUNDS = 64, 6  # a power of two: no chunk is without a partner
 
 
 def tree_stats(chunks: list[np.ndarray], oplus: Oplus) -> Pair:
-    """(m, l) of all numbers in ``chunks``, a list of vectors; ``oplus(a, b)`` combines two pairs of numbers (m, l)."""
-    pairs = [(m := chunk.max(initial=-np.inf), np.exp(chunk - m).sum()) for chunk in chunks]
-    while len(pairs) > 1:
-        alone = pairs[len(pairs) // 2 * 2 :]
-        pairs = [oplus(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone
-    return pairs[0] if pairs else (-math.inf, 0.0)
+    """(m, l) of all numbers in ``chunks``, a list of vectors; ``oplus(a, b)`` is ⊕ for two pairs of vectors (m, l)."""
+    m = np.array([chunk.max(initial=-np.inf) for chunk in chunks])
+    l = np.array([np.exp(chunk - top).sum() for chunk, top in zip(chunks, m)])
+    while len(m) > 1:
+        even = len(m) // 2 * 2
+        m_next, l_next = oplus((m[:even:2], l[:even:2]), (m[1::2], l[1::2]))
+        m, l = np.append(m_next, m[even:]), np.append(l_next, l[even:])
+    return (m[0], l[0]) if len(m) else (-math.inf, 0.0)
 
 
 def plain(a: Pair, b: Pair) -> Pair:
-    """⊕ for two pairs of numbers."""
-    (m_a, l_a), (m_b, l_b) = ((float(m), float(l)) for m, l in (a, b))
-    m = max(m_a, m_b)
-    if m == -math.inf:
-        return m, 0.0
-    return m, l_a * math.exp(m_a - m) + l_b * math.exp(m_b - m)
+    """⊕ for two pairs of arrays of any library, or of numbers."""
+    (m_a, l_a), (m_b, l_b) = ([np.asarray(to_numpy(x), float) for x in pair] for pair in (a, b))
+    m = np.maximum(m_a, m_b)
+    shift = np.where(m == -np.inf, 0, m)
+    joined = m, l_a * np.exp(m_a - shift) + l_b * np.exp(m_b - shift)
+    return to_library(joined, kind_of(a[0]) or "numpy")
 
 
 def cases() -> list[Case]:
@@ -51,69 +54,56 @@ def cases() -> list[Case]:
     return [Case(label, ([np.array(chunk, float) for chunk in found], plain)) for label, found in vectors.items()]
 
 
-class Recorder:
-    """⊕ that counts its calls and knows how deep each result is; every set of chunks here has a sum of its own.
+def used(answer: Function, library: str, count: int) -> tuple[int, int]:
+    """How often an answer calls oplus for ``count`` chunks, and how many pairs that joins."""
+    chunks, sizes = list(np.random.default_rng(35).normal(size=(count, 2))), []
 
-    The first chunk is as long as all others together, by elements whose exponentials are 0: a tree that is balanced by
-    elements, and not by chunks, is too deep.
-    """
-
-    def __init__(self, count: int) -> None:
-        weights = np.random.default_rng(35).uniform(0.1, 0.9, count)
-        self.chunks = [np.array([0.0, math.log(w), *[-800.0] * (0 if i else 2 * count)])
-                       for i, w in enumerate(weights)]
-        self.calls, self.depth = 0, dict[float, int]()
-
-    def oplus(self, a: Pair, b: Pair) -> Pair:
-        """a ⊕ b."""
+    def oplus(a: Pair, b: Pair) -> Pair:
         m, l = plain(a, b)
-        self.calls += 1
-        self.depth[round(l, 6)] = 1 + max(self.depth.get(round(float(part[1]), 6), 0) for part in (a, b))
+        sizes.append(np.size(to_numpy(l)))
         return m, l
 
-
-def recorded(answer: Function, library: str, count: int) -> tuple[int, float]:
-    """Calls of oplus in one call with ``count`` chunks, and the depth of the result: one after the other."""
-    recorder = Recorder(count)
     with precise(library):
-        _, l = answer(to_library(recorder.chunks, library), recorder.oplus)
-    return recorder.calls, float(recorder.depth.get(round(float(l), 6), 0))
+        answer(to_library(chunks, library), oplus)
+    return len(sizes), sum(sizes)
 
 
-DEEP = "{} chunks were joined at depth {{found:.0f}}, a tree has depth {{limit}}"
-ROUND = "[oplus(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone", "[oplus(*pairs[:2]), *pairs[2:]]"
+OFTEN = "{} chunks took {{found:.0f}} calls of oplus, a tree has {{limit}} rounds"
+ALONE = "np.append(m_next, m[even:])", "m_next", "np.append(l_next, l[even:])", "l_next"
 
 EXERCISE = Exercise(
-    lesson="03", stars=2, reference=tree_stats, cases=cases,
+    lesson="03", stars=2, reference=tree_stats, cases=cases, where="eq. 3.6",
     costs=(
-        Cost(lambda f, library: max(0.0, CHUNKS - 1 - recorded(f, library, CHUNKS)[0]), 0,
+        Cost(lambda f, library: max(0, CHUNKS - 1 - used(f, library, CHUNKS)[1]), 0,
              f"{{found:.0f}} of the {CHUNKS - 1} joins of {CHUNKS} chunks weren't made by oplus: summarize each chunk "
              "by itself, then join the summaries"),
-        Cost(lambda f, library: recorded(f, library, CHUNKS)[1], DEPTH, DEEP.format(CHUNKS)),
-        Cost(lambda f, library: recorded(f, library, MANY)[1], MANY_DEPTH, DEEP.format(MANY)),
+        Cost(lambda f, library: used(f, library, CHUNKS)[0], ROUNDS, OFTEN.format(CHUNKS)),
+        Cost(lambda f, library: used(f, library, MANY)[0], MANY_ROUNDS, OFTEN.format(MANY)),
     ),
     hints=(
-        "First a list of pairs: each chunk's own maximum, and the sum of e^(x − that maximum). A chunk without "
-        "elements is (−∞, 0) or can be left out.",
-        "Then rounds: join neighbors, which halves the list. pairs[::2] are the left partners, pairs[1::2] the right.",
+        "First two vectors: each chunk's own maximum, and the sum of e^(x − that maximum). A chunk without elements is "
+        "(−∞, 0) or can be left out.",
+        "Then rounds: one call joins all neighbors, which halves the vectors. m[::2] are the left partners, m[1::2] "
+        "the right ones.",
         "With an odd number, one pair has no partner: it waits, unchanged, for the next round. No chunks give (−∞, 0).",
     ),
     without={
-        "m": "Each chunk's sum has to be shifted by that chunk's own maximum, as oplus expects (eq. 3.1): the sum of "
-             "e^(x − m), not of e^x.",
-        "alone": "With an odd number of summaries, you lose the last one: zip stops at the shorter list. It has no "
-                 "partner in this round and has to wait for the next (section 4).",
+        "top": "Each chunk's sum has to be shifted by that chunk's own maximum, as oplus expects (eq. 3.1): the sum of "
+               "e^(x − m), not of e^x.",
         "initial=-np.inf": "A chunk without elements has no largest element, so .max() raises. Its summary is the "
                            "identity (−∞, 0), or you leave the chunk out (eq. 3.5).",
         "(-math.inf, 0.0)": "Without any chunks, there's nothing to join: the answer is the identity (−∞, 0) (eq. "
                             "3.5).",
     },
     mistakes=(
+        Mistake("With an odd number of summaries, the last one has no partner. Don't lose it, and don't give it one "
+                "that is taken: it waits for the next round (section 4).",
+                but(*ALONE), but(*ALONE, "m[:even:2], l[:even:2]", "m[::2], l[::2]")),
         Mistake("With an odd number of summaries, you join the last one with itself, so its elements count twice. ⊕ "
                 "isn't idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
-                but("alone\n", "[oplus(a, a) for a in alone]\n")),
-        Mistake("The values are right, but each oplus waits for the one before: this is a fold, of depth C − 1. Join "
-                "neighbors first, then neighbors among the results (eq. 3.6).",
-                but(*ROUND), but(*ROUND, "pairs = [(m", "pairs = [(-math.inf, 0.0)] + [(m")),
+                but("l[even:]", "2 * l[even:]")),
+        Mistake("The values are right, but you join one pair of summaries at a time, so each call waits for others. "
+                "Give oplus all left partners at once, and all right ones (eq. 3.6).",
+                but("len(m) // 2 * 2", "2", "(m[1::2], l[1::2])", "(m[1:2], l[1:2])")),
     ),
 )
