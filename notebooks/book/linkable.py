@@ -234,9 +234,9 @@ def neighbors(body: BeautifulSoup, context: dict[str, Any]) -> Tag | None:
 def sides(context: dict[str, Any]) -> Iterator[tuple[str, dict[str, str], str]]:
     """Which neighbors a page has, and how they're written."""
     if context.get("prev"):
-        yield "prev", context["prev"], "← {}"
+        yield "prev", context["prev"], "←\N{NO-BREAK SPACE}{}"
     if context.get("next"):
-        yield "next", context["next"], "{} →"
+        yield "next", context["next"], "{}\N{NO-BREAK SPACE}→"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
