@@ -95,14 +95,26 @@ def test_all_links_are_reached_by_the_keyboard(page, address):
     assert page.locator("article :focus").count() == 1
 
 
-def test_text_and_drawings_have_the_font_that_the_site_brings(page, address):
-    page.goto(f"{address}/06_gradients_and_checkpointing.html", wait_until="load")
+@pytest.mark.parametrize("served", [True, False], ids=["from a server", "from a folder"])
+def test_text_and_drawings_have_the_font_that_the_site_brings(page, site, address, served):
+    page.goto(f"{address if served else site.as_uri()}/06_gradients_and_checkpointing.html", wait_until="load")
     page.evaluate("document.fonts.ready.then(() => 0)")
     loaded = "[...document.fonts].filter(font => font.status == 'loaded').map(font => font.family)"
     assert {"Source Sans 3", "Source Code Pro"} <= {name.strip('"') for name in page.evaluate(loaded)}
     for seen in ("article p", "svg.drawn text"):
         style = page.locator(seen).first.evaluate("shown => getComputedStyle(shown).fontFamily")
         assert style.startswith('"Source Sans 3"')
+    assert drawn_with(page, "article p").startswith("Source Sans 3")
+
+
+def drawn_with(page, seen):
+    """The font that the browser took for an element: a page may name one and not wait for it."""
+    asked = page.context.new_cdp_session(page)
+    for domain in ("DOM", "CSS"):
+        asked.send(f"{domain}.enable")
+    root = asked.send("DOM.getDocument")["root"]["nodeId"]
+    node = asked.send("DOM.querySelector", {"nodeId": root, "selector": seen})
+    return asked.send("CSS.getPlatformFontsForNode", node)["fonts"][0]["familyName"]
 
 
 def test_a_wide_formula_becomes_smaller_on_a_phone(phone, address):
