@@ -183,6 +183,8 @@ PRINTED = """() => ({
     cut: [...document.querySelectorAll("article pre")].filter(code => code.scrollWidth > code.clientWidth + 1).length,
     over: [...document.querySelectorAll(".skip-to-content, .live, nav.neighbors, button")]
         .filter(part => part.offsetParent).length,
+    bars: [...document.querySelectorAll(".math-wrapper, div.math")]
+        .filter(part => getComputedStyle(part).overflowX != "visible").length,
 })"""
 
 
@@ -190,7 +192,7 @@ def test_on_paper_no_code_is_cut_and_no_button_printed(page, address):
     page.goto(f"{address}/05_chunked_attention.html", wait_until="load")
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 720, "height": 1000})
-    assert page.evaluate(PRINTED) == {"cut": 0, "over": 0}
+    assert page.evaluate(PRINTED) == {"cut": 0, "over": 0, "bars": 0}
 
 
 def test_the_book_is_printed_page_by_page(browser, site, monkeypatch):
@@ -202,6 +204,7 @@ def test_the_book_is_printed_page_by_page(browser, site, monkeypatch):
     assert [item.title for item in printed.outline] == ["00 · Start here", "01 · Naive attention"]
     text = "".join(page.extract_text() for page in printed.pages)
     assert "The question of this lesson" in text
+    assert "mean of the values [2. 1.]" in text  # which a fold hides on screen
     assert not re.search(r"Skip to content|Run this lesson here|Show the code", text)
 
 
