@@ -129,6 +129,25 @@ def test_a_wide_formula_becomes_smaller_on_a_phone(phone, address):
     assert phone.locator("article span.kept").count() > 20
 
 
+def test_the_number_of_a_wide_formula_stands_beside_it(page, address):
+    page.goto(f"{address}/08_tiled_attention.html", wait_until="load")
+    page.wait_for_function("document.querySelector('div.math.wide')")
+    gaps = page.locator("div.math.wide").evaluate_all("""all => all.map(formula => {
+        const [drawn, number] = [...formula.children].map(part => part.getBoundingClientRect());
+        return number.left - drawn.right;
+    })""")
+    assert gaps
+    assert max(gaps) < 40
+
+
+def test_the_first_page_fills_a_phone(phone, address):
+    phone.goto(f"{address}/index.html", wait_until="load")
+    text = phone.locator("article").bounding_box()
+    for part in (".band", ".cards .sd-card"):
+        box = phone.locator(part).first.bounding_box()
+        assert (box["x"], box["width"]) == pytest.approx((text["x"], text["width"]), abs=1)
+
+
 NAMELESS = """() => ({
     heads: document.querySelectorAll("th:empty, th > p:only-child:empty").length,
     levels: document.querySelectorAll("[role=heading]:not([aria-level])").length,
