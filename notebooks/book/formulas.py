@@ -18,6 +18,7 @@ FUNCTION = re.compile(r"([\w)}]\s*)?(\\(?:log|ln|exp|tanh)(?![a-z])(?:_\{[^}]*\}
 SIGN = re.compile("<mo>(&#x0221E;|&#x02205;)</mo>")  # ∞ and ∅ are no operators
 PRIME = re.compile(r"<msup>(<m[io]>[^<]*</m[io]>)<mi>(&#x02032;)</mi></msup>")  # the font's own is raised already
 MINUS = re.compile(r"(<mo[^>]*>(?!\)|\]|&#x00029;|&#x0005D;|&#x0007[CD];)[^<]*</mo>)<mo>&#x02212;</mo>")  # a sign
+NAMED = re.compile(r"(</mo>)?<mo>([a-z]{2,})</mo>(<mo[^>]*>&#x00028;)?")  # max and others: less room than a sign has
 LARGE = {r">\{<": ">{<", r">\}<": ">}<", r">\lfloor<": ">⌊<", r">\rfloor<": ">⌋<"}  # what \Big leaves as it is
 BOX = '<{0} class="math notranslate nohighlight">{1}</{0}>'
 
@@ -36,9 +37,17 @@ def mathml(tex: str, display: str) -> str:
     tex = FUNCTION.sub(lambda f: (f[1] + r"\," if f[1] else "") + f[2] + (r"\," if f[3] is not None else ""), tex)
     made = SIGN.sub(r"<mi>\1</mi>", convert(tex.strip(), display=display))
     made = PRIME.sub(r'<mrow>\1<mo lspace="0" rspace="0">\2</mo></mrow>', made)
+    made = NAMED.sub(named, made)
     for name, sign in LARGE.items():
         made = made.replace(name, sign)
     return MINUS.sub(r'\1<mo form="prefix">&#x02212;</mo>', made)
+
+
+def named(found: re.Match[str]) -> str:
+    """An operator with a name: no room after a sign or before a parenthesis, else a thin space."""
+    sign, name, parenthesis = found.groups(default="")
+    left, right = (0 if beside else 0.167 for beside in (sign, parenthesis))
+    return f'{sign}<mo lspace="{left}em" rspace="{right}em">{name}</mo>{parenthesis}'
 
 
 def visit_inline(writer: HTML5Translator, node: nodes.math) -> None:

@@ -24,6 +24,8 @@ def formulas(monkeypatch):
     (r"|a| - 1", "<mo>&#x02212;</mo>"),
     (r"\begin{aligned} a &= b \\ &\iff c \end{aligned}", "<mtable"),
     (r"k \text{ scores kept}", "\N{NO-BREAK SPACE}scores\N{NO-BREAK SPACE}kept"),
+    (r"m = \max(a, b)", '<mo lspace="0em" rspace="0em">max</mo>'),
+    (r"l + 2\operatorname{rowsum} P", '<mo lspace="0.167em" rspace="0.167em">rowsum</mo>'),
     (r"b \log_2 c", 'space width="0.167em" /><msub>'),
 ])
 def test_signs(formulas, tex, found):
