@@ -17,7 +17,7 @@ def seen(visible):
     return (visible(0, Q, K) & (cuts.distances(80) >= 0))[0] if visible(0, Q, K).ndim == 4 else visible(0, Q, K)
 
 
-@pytest.mark.parametrize("worth", ["weight", "chance"])
+@pytest.mark.parametrize("worth", ["weight", "chance", "anew"])
 def test_an_evicting_cache_keeps_its_budget_and_the_newest_and_what_is_gone_stays_gone(worth):
     rows = seen(cuts.evicting(16, worth))
     assert (rows.sum(-1) == np.minimum(np.arange(80) + 1, 16)).all()

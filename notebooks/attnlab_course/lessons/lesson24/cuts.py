@@ -72,8 +72,9 @@ def newest(budget: int, sinks: int = 0) -> Callable:
 def evicting(budget: int, worth: str, recent: int | None = None, seed: int = 0) -> Callable:
     """One key goes at every step once ``budget`` are held: of those before the newest, the one of least worth.
 
-    ``worth``: "weight", the sum of the weights that it has got so far (H2O), or "chance", of ``seed``. ``recent``: how
-    many of the newest keys stay in any case, half of the budget by default.
+    ``worth``: "weight", the sum of the weights that it has got so far (H2O), or by lot, of ``seed``: "chance", one for
+    each key, or "anew", drawn again at every step. ``recent``: how many of the newest keys stay in any case, half of
+    the budget by default.
     """
     recent = budget // 2 if recent is None else recent
 
@@ -82,7 +83,7 @@ def evicting(budget: int, worth: str, recent: int | None = None, seed: int = 0) 
         s = query @ key.mT / math.sqrt(query.shape[-1])
         held, worthy = np.zeros((*s.shape[:-2], n), bool), np.zeros((*s.shape[:-2], n))
         rows = np.zeros(s.shape, bool)
-        if worth == "chance":
+        if worth != "weight":
             worthy[:] = rng.random(worthy.shape)
         for i in range(n):
             held[..., i] = True
@@ -95,6 +96,8 @@ def evicting(budget: int, worth: str, recent: int | None = None, seed: int = 0) 
                 row = np.where(held, s[..., i, :], -np.inf)
                 p = np.exp(row - row.max(-1, keepdims=True))
                 worthy += p / p.sum(-1, keepdims=True)
+            elif worth == "anew":
+                worthy[:] = rng.random(worthy.shape)
         return rows
 
     return visible
@@ -258,12 +261,16 @@ def single_cuts() -> Iterator[tuple[str, str, Callable | None]]:
         yield "keys", f"weight {budget}", masked(evicting(budget, "weight"))
         for seed in SEEDS:
             yield "keys", f"chance {budget}, seed {seed}", masked(evicting(budget, "chance", seed=seed))
+        yield "keys", f"anew {budget}", masked(evicting(budget, "anew"))
         yield "keys", f"pages {budget}", masked(chosen(budget, "pages"))
         for size in indexer.SIZES:
             yield "keys", f"index {size}, {budget}", indexed(size, budget)
         yield "keys", f"largest {budget}", masked(chosen(budget, "keys"))
     yield "keys", "largest 8", masked(chosen(8, "keys"))
     yield "keys", "weight 64, no newest", masked(evicting(64, "weight", recent=0))
+    for short in (None, 0, 1, 2):
+        plan = [(WINDOW // 2 if layer == short else WINDOW, 4) for layer in range(3)] + [(LENGTH, 4)]
+        yield "one shorter", f"{short}", planned(plan)
 
 
 def stored() -> dict[str, dict[str, dict[str, float]]]:
