@@ -51,7 +51,7 @@ def test_one_array_is_both(library, algorithm):
         np.testing.assert_array_equal(one, attend(algorithm, *x, segments=both, causal=True))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_jax_traces_segments(algorithm):
     """One compiled program serves all segments of a shape; under vmap each example has its own."""

@@ -152,7 +152,7 @@ def small(name):
     return lambda query: (getattr(attnlab, name)(query, *rest, causal=True) ** 2).sum()
 
 
-@pytest.mark.thin(2)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["naive_attention", "tiled_attention"])
 def test_second_derivatives(name):
     """Plain differentiation serves twice; tiled attention's gradient has a forward-mode derivative."""
@@ -165,6 +165,7 @@ def test_second_derivatives(name):
     np.testing.assert_allclose(expected[..., 0, 1, 2], numeric, atol=1e-2 * np.abs(expected).max())
 
 
+@pytest.mark.full
 def test_refused_derivatives_say_what_to_use():
     query, f = jnp.ones((2, 6, 4)), small("tiled_attention")
     refused(TypeError, "no forward-mode derivative; use safe_attention", jax.jvp, f, (query,), (query,))

@@ -72,6 +72,7 @@ def test_select_refuses(library):
     refused(ValueError, "it needs a batch axis", empty(k[0], v[0]).select, [0])
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_batch_of_unequal_prompts(library):
     """Padded on the left with NaN, masked, rotated from their own first token: each row as if it were alone."""
@@ -94,6 +95,7 @@ def test_a_batch_of_unequal_prompts(library):
         assert not out[b, :, :pad].any()
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_masks_of_every_shape(library):
     """Over slots: for heads, for queries, for all; a wrong one is refused before anything is written."""

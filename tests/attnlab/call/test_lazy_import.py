@@ -71,7 +71,7 @@ PROGRAMS = {  # and what they load of those
 }  # fmt: skip
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("what", PROGRAMS)
 def test_what_is_loaded(what):
     code, most = PROGRAMS[what]

@@ -29,7 +29,7 @@ def program(*arguments):
     return done.stdout
 
 
-SLOW = "dynamic", "exported_strictly", "refusals", "transformed"
+SLOW = "dynamic", "exported_strictly", "refusals", "rooms", "transformed"
 
 
 @pytest.fixture(scope="module")

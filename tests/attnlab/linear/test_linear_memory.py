@@ -83,6 +83,7 @@ def test_forward_is_constant_in_length(library, features, causal, heads):
     assert one <= 2.5 * promised("chunked", features, LENGTHS[0], False)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_the_delta_rule_is_constant_in_length(library):
     one, two = (measured(library)["delta", "elu", True, False, n, 2] for n in LENGTHS)

@@ -163,6 +163,7 @@ def test_two_other_right_answers(name):
     assert {row[0] for row in [*RIGHT, *REFUSED]} <= EXERCISES.keys()
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", EXERCISES)
 def test_reference_is_right(name):
     exercise = here(name)
