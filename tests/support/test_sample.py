@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.sample import choose
+from tests.support.sample import choose, values
 
 
 @given(cases=st.lists(st.sets(st.integers(0, 9), max_size=4), max_size=30))
@@ -18,6 +18,13 @@ def test_no_value_is_lost(cases):
 
 def test_a_table_needs_as_many_cases_as_its_longest_column():
     assert len(choose([set(row) for row in product("abc", "de", "fghi")])) == 4
+
+
+def test_each_algorithm_of_each_library_comes_before_further_cases():
+    names = "library", "algorithm", "case"
+    cases = [values(dict(zip(names, row)), 40) for row in product("njt", "abcdef", range(100))]
+    first = [cases[i] for i in choose(cases)[:60]]
+    assert {*product("njt", "abcdef")} <= set().union(*first)
 
 
 @pytest.mark.thin(3)
