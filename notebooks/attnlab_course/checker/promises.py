@@ -112,10 +112,11 @@ def line_of_peak(answer: Function, args: tuple) -> str:
 
     if own is None or sys.gettrace():
         return ""
+    inputs = to_library(args, "numpy")  # copies, which aren't the answer's
     with traced_memory():
         sys.settrace(look)
         try:
-            answer(*to_library(args, "numpy"))
+            answer(*inputs)
         finally:
             sys.settrace(None)
     if not peaks:

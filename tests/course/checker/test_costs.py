@@ -169,6 +169,16 @@ def test_the_line_that_holds_the_peak_is_named(whole, line):
     assert verdict.evidence == (f"Most is held in your line 3: table = {line}",)
 
 
+def by_tenth(x):
+    small = x[:1]
+    table = x[::10] + 1
+    return table.sum() + small.sum()
+
+
+def test_large_inputs_do_not_hide_the_line_that_holds_the_peak():
+    assert promises.line_of_peak(by_tenth, (np.ones(10**5),)) == "Most is held in your line 3: table = x[::10] + 1"
+
+
 @pytest.mark.parametrize(("numbers", "state"), [([3, 1], "right"), ([1, 3], "right"), ([3, 3], "wrong")])
 def test_a_cost_that_something_else_raised_once_is_measured_again(numbers, state):
     left = iter(numbers)
