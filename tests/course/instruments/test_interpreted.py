@@ -107,6 +107,16 @@ def test_a_kernel_runs_and_is_counted():
     assert (counts["masked"], counts["outside"]) == (0, 2 * 4)  # by each of two programs
 
 
+def begins_at(x, y, out, n, BLOCK: "tl.constexpr"):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.zeros([BLOCK], tl.float32) + (n + 506) * 32_768 * 128, mask=at < n)
+
+
+def test_offsets_wrap_around_as_on_a_gpu():
+    """Lesson 12: of 32,768 tokens of 128 numbers, head 512 lies 2³¹ numbers before the array."""
+    assert run(begins_at)[0][0] == -(2**31)
+
+
 @pytest.mark.parametrize("kernel", [uses_any_address, writes_too_far], ids=lambda f: f.__name__)
 def test_no_other_memory_is_touched(kernel):
     with pytest.raises(IndexError, match="outside of its"):
