@@ -155,13 +155,14 @@ def _watched(memory: torch.Tensor, inside: np.ndarray) -> Iterator[Counter]:
     watched = {name: _after(getattr(builder, name), *before) for name, before in looks.items()}
     if not hasattr(builder, "get_bf16"):  # until 3.8 it has no constants either
         watched["get_bf16"] = refuse_bfloat16
-    call, elsewhere = JITFunction.__call__, interpreter._patch_lang(tl.cdiv.fn)
+    call, total, elsewhere = JITFunction.__call__, interpreter.ReduceOps.sum, interpreter._patch_lang(tl.cdiv.fn)
     vars(builder).update(watched)
     JITFunction.__call__ = _called
+    interpreter.ReduceOps.sum = _after(total, lambda _, tile: refuse_bfloat16(tile.handle))  # past the builder
     try:
         yield counts
     finally:
-        JITFunction.__call__ = call
+        JITFunction.__call__, interpreter.ReduceOps.sum = call, total
         elsewhere.restore()
         for name in watched:
             vars(builder).pop(name)

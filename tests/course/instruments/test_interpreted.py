@@ -73,6 +73,11 @@ def in_bfloat16(x, y, out, n, BLOCK: "tl.constexpr"):
     tl.store(out + at, (tl.load(x + at).to(tl.bfloat16) * 2.0).to(tl.float32))
 
 
+def sums_bfloat16(x, y, out, n, BLOCK: "tl.constexpr"):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.sum(tl.load(x + at).to(tl.bfloat16), 0).to(tl.float32) + tl.zeros([BLOCK], tl.float32))
+
+
 def through_bfloat16(x, y, out, n, BLOCK: "tl.constexpr"):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + at, 2.0 * tl.load(x + at, mask=at < n).to(tl.bfloat16).to(tl.float32), mask=at < n)
@@ -81,8 +86,9 @@ def through_bfloat16(x, y, out, n, BLOCK: "tl.constexpr"):
 def test_bfloat16_that_is_widened_is_computed_with():
     """The interpreter adds the bits of sums: 1 + 1 = 1.7e38."""
     assert run(through_bfloat16)[0].tolist() == [0, 2, 4, 6, 8, 10]
-    with pytest.raises(TypeError, match="takes the bits of bfloat16 for integers when it computes: widen it"):
-        run(in_bfloat16)
+    for kernel in (in_bfloat16, sums_bfloat16):
+        with pytest.raises(TypeError, match="takes the bits of bfloat16 for integers when it computes: widen it"):
+            run(kernel)
 
 
 def test_a_numpy_that_triton_does_not_know(monkeypatch):
