@@ -12,7 +12,7 @@ def next_remedy(programs: int, sms: int, products: float, exponentials: float, m
     would take ``products`` seconds, its exponentials ``exponentials``; moving its bytes takes ``memory`` whatever is
     busy, and goes on beside the rest. Today a program does products and exponentials one after the other. Remedies:
     0 split the keys until the chip is full; 1 overlap products with exponentials; 2 compute half of the exponentials as
-    polynomials, on units that would idle; 3 keep keys in half the bytes.
+    polynomials, on units that would idle; 3 move half the bytes.
     """
     waves = -(-programs // sms)
     busy = programs / (waves * sms)
