@@ -17,7 +17,7 @@ chunks beside the decoding of others; what two sequences have in common from the
 
 The text of a request depends on its prompt, options and seed alone: not on who shares the batch, on the size of
 blocks, on their number or on preemption. Logits do vary by rounding with the batch around a row, so where two tokens
-tie to within rounding, either may come. Derived in notebook 20.
+tie to within rounding, or a draw falls that near the border between them, either may come. Derived in notebook 20.
 Sources: Yu et al. 2022, "Orca" (continuous batching); Kwon et al. 2023, "PagedAttention" (pages, preemption, sharing);
 Agrawal et al. 2024, "Sarathi-Serve" (chunks of prompts beside decoding).
 """
