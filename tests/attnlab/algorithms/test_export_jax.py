@@ -33,7 +33,7 @@ def differences(request):
         return {str(task): result for task, result in zip(tasks, results, strict=True)}
 
 
-@pytest.mark.thin(19)
+@pytest.mark.full
 @pytest.mark.parametrize("task", TASKS, ids=str)
 def test_symbolic_shapes(differences, task):
     """Batch, heads, both lengths or one for both, also below a tile; forward and where possible gradient."""

@@ -13,10 +13,8 @@ METHODS = ["naive", "safe", "lazy", "online", "chunked", "tiled"]
 KINDS = ["Auto", "shard_map", "Explicit"]
 if OLD := jax.__version__.startswith("0.9."):
     KINDS.remove("Explicit")
-TASKS = [
-    pytest.param((method, kind), id=f"{method}-{kind}", marks=() if (i + j) % 6 == 5 else pytest.mark.full)
-    for i, method in enumerate(METHODS) for j, kind in enumerate(KINDS)
-]  # fmt: skip
+TASKS = [pytest.param((method, kind), id=f"{method}-{kind}") for method in METHODS for kind in KINDS]
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +27,6 @@ def found(request):
     return {tuple(task.values()): result for task, result in zip(tasks, results)}
 
 
-@pytest.mark.thin(18)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_mesh_changes_nothing(found, task):
     """With a mask and a bias, forward and gradient, also where axes are Explicit and under shard_map's own checks."""

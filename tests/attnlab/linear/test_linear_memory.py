@@ -19,6 +19,7 @@ CASES = [("elu", True), ("elu", False), ("taylor", True)]
 LENGTHS, SHORT = (1024, 2048), 160
 OTHERS = {"quadratic": 2.5, "recurrent": 4}
 """Weights and their lower triangle; the state of a token before, what it adds, and after."""
+LATER = [pytest.param(library, marks=() if library == "numpy" else pytest.mark.full) for library in LIBRARIES]
 
 
 def delta(query, key, value, beta, log_decay):
@@ -83,14 +84,14 @@ def test_forward_is_constant_in_length(library, features, causal, heads):
     assert one <= 2.5 * promised("chunked", features, LENGTHS[0], False)
 
 
-@pytest.mark.thin(2)
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", LATER)
 def test_the_delta_rule_is_constant_in_length(library):
     one, two = (measured(library)["delta", "elu", True, False, n, 2] for n in LENGTHS)
     assert two <= 1.02 * one
     assert two <= 1.5 * 4 * costs.delta_extra_elements(WIDE, WIDE)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("library", ["jax", "torch"])
 @pytest.mark.parametrize(("features", "causal"), CASES)
 def test_gradient_holds_states_and_copies(library, features, causal):
