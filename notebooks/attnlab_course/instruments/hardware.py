@@ -79,7 +79,7 @@ ACCELERATORS = {
                     "as the driver reports"),
         Accelerator("MI300X", 1307.4e12, 5.3e12, 192 * GIB, 304 * 64 * KIB,
                     "AMD Instinct MI300X datasheet, dense; 304 compute units of 64 KB local data share"),
-                Accelerator("B200", 2.25e15, 8e12, 183_359 * 2**20, None,
+        Accelerator("B200", 2.25e15, 8e12, 183_359 * 2**20, None,
                     "NVIDIA Blackwell architecture technical brief, dense, at 1000 W; memory as the driver reports"),
     )
 }
