@@ -18,8 +18,8 @@ def thrifty(budget: float, extra: float) -> list[tuple[int, int]]:
 
     ``bits`` of each number of the cache: 2, 4, 8, or 16 for in full; ``window``: how many keys the layer keeps, a
     multiple of 32, 512 for all. Up to 512 tokens the cache may hold at most ``budget`` of the bytes of the whole one,
-    (24.10), at most ``extra`` bits per byte more may be paid, and at most .75 for repeated text. We evaluate it on
-    other parts of the excerpt than the lesson does.
+    (24.10), at most ``extra`` bits per byte more may be paid, and at most .75 for repeated text. The text is half of
+    section 6's "elsewhere".
     """
     return [(32, 16), (64, 4), (64, 4), (512 if budget > 0.15 else 256, 4)]
 
