@@ -37,11 +37,20 @@ class Rules:
         """Block sizes of the tiled algorithm; ``itemsize`` of the keys, ``longest`` tile of keys for one query."""
         return tile_sizes(self.heads, *sizes, band=self.band, itemsize=itemsize, longest=longest, small=self.small)
 
+    def in_one_tile(self, sizes: "Sizes", x: "Inputs") -> bool:
+        """Whether one small tile holds all scores, and hides at most a corner of them: no query is without a key."""
+        n, m = self.band.n, self.band.m
+        small = 0 < n * m * math.prod(x.query.shape[:-2]) <= AT_ONCE and all(s is None or s >= max(n, m) for s in sizes)
+        plain = x.mask is x.bias is x.query_segments is self.band.block_mask is None and self.dropout == 0
+        return small and plain and self.band.meets_all(slice(0, n), slice(0, m))
+
     def gradient_tile_sizes(self, sizes: "Sizes") -> tuple[int, int]:
         """Block sizes of the tiled gradient."""
         return gradient_tile_sizes(self.heads, *sizes, small=self.small)
 
 
+AT_ONCE = 2**19
+"""Scores of a call that are worth no loop: 2 MiB in float32."""
 Sizes = tuple[int | None, ...]  # block sizes in the order of the signature, None where the machine may choose
 
 
@@ -70,10 +79,11 @@ def group(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
     """
     check_arrays(kind_of(query), query=query, key=key, value=value)
     check_shapes(tuple(query.shape), tuple(key.shape), tuple(value.shape))
-    *batch, hq, n, d = query.shape if query.ndim > 2 else (1, *query.shape)
-    hk = key.shape[-3] if key.ndim > 2 else 1
-    query = query.reshape((*batch, hk, hq // max(hk, 1) or 1, n, d))
-    return query, *(x.reshape((*batch, hk, *x.shape[-2:])) for x in (key, value))
+    if query.ndim == 2:
+        return query[None, None], key[None], value[None]
+    *batch, hq, n, d = query.shape
+    hk = key.shape[-3]
+    return query.reshape((*batch, hk, hq // max(hk, 1) or 1, n, d)), key, value
 
 
 def group_heads(x: Any, heads: tuple[int, ...]) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attnlab.core.arrays.heads import by_heads_in_cache
+from attnlab.core.arrays.heads import by_heads_in_cache, one_tile_at_once
 from attnlab.core.arrays.numpy import Lse, Out
 from attnlab.core.arrays.numpy import accumulator, empty, matmul, quiet
 from attnlab.core.bundle import Inputs, Rules, Sizes
@@ -14,6 +14,7 @@ from attnlab.core.geometry import blocks
 from attnlab.core.scores.numpy import read, scores, visible_tiles
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
+from attnlab.tiled.numpy_at_once import attend
 from attnlab.tiled.numpy_grad import tiled_attention_backward
 
 __all__ = ["tiled_attention", "tiled_attention_backward"]
@@ -21,6 +22,7 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 
 @implements(public)
 @quiet
+@one_tile_at_once(attend)
 @by_heads_in_cache
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = empty) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from attnlab.core.arrays.heads import by_heads_in_cache
+from attnlab.core.arrays.heads import by_heads_in_cache, one_tile_at_once
 from attnlab.core.arrays.torch import Lse, Out
 from attnlab.core.arrays.torch import accumulator, add_matmul, empty
 from attnlab.core.bundle import Inputs, Rules, Sizes
@@ -13,6 +13,7 @@ from attnlab.core.scores.torch import read, read_narrow, scores, visible_tiles
 from attnlab.kernels.triton.gpu import kernel_on_gpu
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
+from attnlab.tiled.torch_at_once import attend
 from attnlab.tiled.torch_grad import flash_gradient, tiled_attention_backward
 
 import torch
@@ -23,6 +24,7 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 @implements(public)
 @flash_gradient
 @kernel_on_gpu
+@one_tile_at_once(attend)
 @by_heads_in_cache
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = empty) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""

@@ -7,7 +7,7 @@ with Δ = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p
 
 from collections.abc import Callable
 
-from attnlab.core.arrays.heads import by_heads_in_cache
+from attnlab.core.arrays.heads import by_heads_in_cache, one_tile_at_once
 from attnlab.core.arrays.torch import Lse, Out, Rows, Tile
 from attnlab.core.arrays.torch import accumulator, matmul
 from attnlab.core.arrays.torch_autograd import custom_gradient, explicit_gradient
@@ -19,6 +19,7 @@ from attnlab.core.scores.torch import over_tile, read, scores, visible_tiles, ze
 from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.softmax.torch import exp_, zero_if_empty
 from attnlab.tiled import tiled_attention_backward as public
+from attnlab.tiled.torch_at_once import differentiate
 
 import torch
 from torch import Tensor as Array
@@ -35,6 +36,7 @@ def zeros(y: Array, dtype: torch.dtype) -> Array:
     return (y if y.dtype == dtype else torch.empty_like(y, dtype=dtype)).zero_()
 
 
+@one_tile_at_once(differentiate)
 @by_heads_in_cache
 def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wants_bias: bool,

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.bundle import AT_ONCE, Inputs, Rules, Sizes
 from attnlab.core.dispatch import Array
 from attnlab.core.geometry import blocks
 
@@ -27,6 +27,28 @@ WORTH_THREADS = 2**21
 """A call with at least this many scores is worth starting threads for; that takes about 0.1 ms."""
 THREADS_IN_USE = threading.Lock()
 """Held while threads are at work: limits of products hold for the whole process, so that calls must not mix them."""
+
+
+def one_tile_at_once(formula: Callable) -> Callable[[Callable], Callable]:
+    """Decorator of a core's or gradient's loops: where one small tile holds all scores, ``formula`` takes them at once.
+    """
+
+    def decorate(loops: Callable) -> Callable:
+        @functools.wraps(loops)
+        def core(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
+            one = rules.in_one_tile(sizes, x) and can_take_whole(x.key) and can_take_whole(x.value)
+            return formula(rules, x, *rest) if one else loops(rules, sizes, x, *rest)
+
+        return core
+
+    return decorate
+
+
+def can_take_whole(y: Array) -> bool:
+    """Whether nothing large is copied of keys or values: NumPy widens them, PyTorch makes batch and heads one axis."""
+    if math.prod(y.shape) <= AT_ONCE:
+        return True
+    return y.itemsize >= 4 if isinstance(y, np.ndarray) else math.prod(y.shape[:-3]) == 1 or y.is_contiguous()
 
 
 def by_heads_in_cache(loops: Callable) -> Callable:

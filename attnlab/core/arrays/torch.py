@@ -73,19 +73,29 @@ def matmul(
     """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated.
 
     If ``buffer`` has the shape, the product is written into it: memory that a CPU hasn't touched before is slow.
-    Where b is of half precision and a isn't, b is widened as it is read, some keys (X or Y, the longer) at a time.
+    Where b is of half precision and a isn't, b is widened as it is read: see ``product``.
     """
-    if a.dtype != b.dtype:
-        if b.shape[-1] > b.shape[-2]:
-            return torch.cat([matmul(a, part.to(a.dtype)) for part in b.split(WIDENED, -1)], -1)
-        parts = zip(a.split(WIDENED, -1), b.split(WIDENED, -2), strict=True)
-        return functools.reduce(Array.add_, [matmul(weights, part.to(a.dtype)) for weights, part in parts])
     *heads, g, r, x = a.shape
+    if a.dtype != b.dtype:
+        return product(a.reshape((-1, g * r, x)), b.reshape((-1, *b.shape[-2:]))).reshape((*heads, g, r, b.shape[-1]))
     if buffer is None or buffer.shape != (*heads, g, r, b.shape[-1]):
         return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
     n = math.prod(heads)
     torch.bmm(a.reshape((n, g * r, x)), b.reshape((n, x, b.shape[-1])), out=buffer.view((n, g * r, b.shape[-1])))
     return buffer
+
+
+def product(a: Float[Array, "batch R X"], b: Float[Array, "batch X Y"]) -> Float[Array, "batch R Y"]:
+    """a @ b in a's dtype. If b is of another, it's widened as it is read, some keys (X or Y, the longer) at a time."""
+    if a.dtype == b.dtype:
+        return torch.bmm(a, b)
+    axis = -1 if b.shape[-1] > b.shape[-2] else -2
+    parts = b.split(WIDENED, axis)
+    room = torch.empty_like(parts[0], dtype=a.dtype)  # one for all: memory that a CPU hasn't touched before is slow
+    wide = (room.narrow(axis, 0, part.shape[axis]).copy_(part) for part in parts)
+    if axis == -1:
+        return torch.cat([torch.bmm(a, part) for part in wide], -1)
+    return functools.reduce(Array.add_, [torch.bmm(p, part) for p, part in zip(a.split(WIDENED, -1), wide)])
 
 
 def add_matmul(x: Rows, a: Tile, b: Keys) -> Rows:

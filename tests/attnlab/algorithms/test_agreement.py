@@ -89,7 +89,8 @@ def test_a_visible_nan_reaches_the_rows_that_see_it(library, algorithm, poisoned
 PATHS = {  # (N, M), around the lengths at which the tiles of tiled attention change
     "one tile": (256, 256), "two": (257, 257), "few": (600, 700), "many": (65, 2049), "more queries": (700, 300),
     "one query": (1, 513), "one query, many tiles": (1, 4097), "a few queries": (31, 1025),
-    "nearly one tile": (511, 512),
+    "nearly one tile": (511, 512), "one head at once": (724, 724), "no head at once": (725, 725),
+    "16 heads at once": (181, 181), "not at once": (182, 182), "16 queries not at once": (1, 32769),
 }  # fmt: skip
 
 
@@ -99,7 +100,7 @@ PATHS = {  # (N, M), around the lengths at which the tiles of tiled attention ch
 @pytest.mark.parametrize("heads", [(1, 1), (3, 1), (16, 16)])
 @pytest.mark.parametrize("lengths", PATHS.values(), ids=PATHS)
 def test_tiles_of_its_own_choice(library, kind, heads, lengths):
-    """Heads and lengths on either side of every threshold: of tiles, of threads, of products on one thread."""
+    """Heads and lengths on either side of every threshold: tiles, threads, products on one thread, loops."""
     random, (n, m) = np.random.default_rng(0), lengths
     shapes = [(heads[0], n, 8), (heads[1], m, 8), (heads[1], m, 5)]
     x = [random.normal(size=shape).astype(dtype(kind)) for shape in shapes]

@@ -1,6 +1,7 @@
 """Tiled attention works on a few heads at a time, so that their tiles stay in a cache, in NumPy on each thread: no
 result may depend on it."""
 
+import math
 import threading
 import warnings
 from functools import partial
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from attnlab import chunked_attention, tiled_attention, tiled_attention_backward
+from attnlab.core import bundle
 from attnlab.core.arrays import heads as few
 from attnlab.core.arrays.heads import blas, side_by_side, threads
 from attnlab.measure import extra_bytes
@@ -48,6 +50,11 @@ def given(library, x):
     return torch.from_numpy(x) if library == "torch" and isinstance(x, np.ndarray) else x
 
 
+@pytest.fixture(autouse=True)
+def no_call_is_taken_at_once(monkeypatch):
+    monkeypatch.setattr(bundle, "AT_ONCE", 0)
+
+
 def watch(monkeypatch, elements):
     """The heads of each call of the loops from here on, with that many scores at once."""
     seen, replace = [], few.replace
@@ -78,6 +85,26 @@ def test_no_result_depends_on_how_many_heads_are_worked_on_at_once(library, elem
     assert bool(seen) == ("bias" not in options and "dropout" not in options)  # heads that depend on each other
     for a, b in zip(whole, parts, strict=True):
         assert a.dtype == b.dtype
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"causal": True, "window": 4}, {"window": (3, 1)}], ids=str)
+@pytest.mark.parametrize("infinite", [False, True])
+def test_no_result_depends_on_whether_all_scores_are_taken_at_once(library, options, infinite, monkeypatch):
+    query, key, value, dout = given(library, arrays())
+    if infinite:
+        query, key = abs(query) * math.inf, -abs(key)  # scores of −∞ of infinite data weigh 0
+    found, calls = [], []
+    in_one_tile = bundle.Rules.in_one_tile
+    monkeypatch.setattr(bundle.Rules, "in_one_tile", lambda *x: calls.append(in_one_tile(*x)) or calls[-1])
+    for most in (0, 2**19):
+        monkeypatch.setattr(bundle, "AT_ONCE", most)
+        out, lse = tiled_attention(query, key, value, return_lse=True, **options)
+        found.append([out, lse, *tiled_attention_backward(query, key, value, out, lse, dout, **options)])
+    half = len(calls) // 2
+    assert calls == [False] * half + [True] * half
+    for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
 
 
