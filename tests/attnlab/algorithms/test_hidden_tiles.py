@@ -69,7 +69,9 @@ def converted(library, x):
 
 
 CALLS = [(library, algorithm, rule) for library in LIBRARIES for algorithm in BLOCKS for rule in HIDING
-         if algorithm == "tiled" or rule != "block mask"]  # fmt: skip
+         if (algorithm == "tiled" or rule != "block mask")
+         and (library != "jax" or rule != "unsorted segments")]  # fmt: skip
+"""Only tiled attention takes a block mask, and JAX leaves out a tile by the range of its segments."""
 
 
 @pytest.mark.thin(16)

@@ -171,8 +171,8 @@ def test_tiled_forward_does_not_depend_on_n_and_m(library):
 @pytest.mark.parametrize("library", LATER)
 @pytest.mark.parametrize(("algorithm", "name"), PLACED)
 def test_an_offset_takes_no_memory(algorithm, name, library):
-    """In JAX, where it is data, the bounds of the loops take less than 100 bytes."""
-    peaks, more = measured(library), {"numpy": 12_000, "torch": 0, "jax": 100}[library]
+    """In JAX, where it is data, a loop takes its bounds, less than 100 bytes, and carries m and l of 512 queries."""
+    peaks, more = measured(library), {"numpy": 12_000, "torch": 0, "jax": 100 + 2 * 4 * 512}[library]
     assert peaks[algorithm, name, "offset", 1024] <= peaks[algorithm, name, "causal"] + more
     grown = peaks[algorithm, name, "offset", 2048] - peaks[algorithm, name, "offset", 1024]
     if algorithm == "tiled":
