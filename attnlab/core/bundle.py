@@ -81,8 +81,7 @@ def group(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
     check_shapes(tuple(query.shape), tuple(key.shape), tuple(value.shape))
     if query.ndim == 2:
         return query[None, None], key[None], value[None]
-    *batch, hq, n, d = query.shape
-    hk = key.shape[-3]
+    (*batch, hq, n, d), hk = query.shape, key.shape[-3]
     return query.reshape((*batch, hk, hq // max(hk, 1) or 1, n, d)), key, value
 
 

@@ -26,5 +26,5 @@ def attend(rules: Rules, x: Inputs) -> tuple[Out, Lse]:
         l = np.maximum(np.einsum("...k->...", p), 1)[..., None]  # it's less only if all scores are −∞, of infinite data
         o = p @ v
     o /= l
-    rows = x.query.shape[:-1]
-    return o.reshape((*rows, o.shape[-1])).astype(x.query.dtype, copy=False), (m + np.log(l)).reshape(rows)
+    out, rows = o.astype(x.query.dtype, copy=False), (*heads, g, n)
+    return out.reshape((*rows, v.shape[-1])), (m + np.log(l)).reshape(rows)

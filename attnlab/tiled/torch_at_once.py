@@ -3,8 +3,6 @@
 Each operation takes longer than what it computes, so they are as few as can be.
 """
 
-import math
-
 from attnlab.core.arrays.torch import Lse, Out
 from attnlab.core.arrays.torch import accumulator, product
 from attnlab.core.bundle import Inputs, Rules
@@ -41,9 +39,9 @@ def differentiate(
 
 def tile(rules: Rules, x: Inputs) -> tuple[Array, Array, Array, Array]:
     """Scaled queries, keys, values and scores of three axes: the rows of a group's heads lie below each other."""
-    (*heads, g, n, _), m = x.query.shape, rules.band.m
-    q, k, v = (y.reshape((math.prod(heads), r, y.shape[-1])) for y, r in zip(x, (g * n, m, m)))
-    q = rules.scale * q.to(accumulator(q))
+    (*_, g, n, d), m = x.query.shape, rules.band.m
+    k, v = x.key.flatten(0, -3), x.value.flatten(0, -3)
+    q = rules.scale * x.query.reshape((len(k), g * n, d)).to(accumulator(k))
     s = product(q, k.mT)
     inside = in_band(rules.band, slice(0, n), slice(0, m), q.device)
     if inside is not None:

@@ -30,8 +30,7 @@ THREADS_IN_USE = threading.Lock()
 
 
 def one_tile_at_once(formula: Callable) -> Callable[[Callable], Callable]:
-    """Decorator of a core's or gradient's loops: where one small tile holds all scores, ``formula`` takes them at once.
-    """
+    """Decorator of the loops of a core or gradient: where one small tile holds all scores, ``formula`` takes them."""
 
     def decorate(loops: Callable) -> Callable:
         @functools.wraps(loops)
@@ -46,9 +45,8 @@ def one_tile_at_once(formula: Callable) -> Callable[[Callable], Callable]:
 
 def can_take_whole(y: Array) -> bool:
     """Whether nothing large is copied of keys or values: NumPy widens them, PyTorch makes batch and heads one axis."""
-    if math.prod(y.shape) <= AT_ONCE:
-        return True
-    return y.itemsize >= 4 if isinstance(y, np.ndarray) else math.prod(y.shape[:-3]) == 1 or y.is_contiguous()
+    is_view = y.itemsize >= 4 if isinstance(y, np.ndarray) else math.prod(y.shape[:-3]) == 1 or y.is_contiguous()
+    return is_view or math.prod(y.shape) <= AT_ONCE
 
 
 def by_heads_in_cache(loops: Callable) -> Callable:

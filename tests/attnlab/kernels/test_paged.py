@@ -1,9 +1,5 @@
 """The paged kernel gives each sequence's own attention: on a GPU where there is one, else in the interpreter."""
 
-import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,7 +10,7 @@ from attnlab.kernels.triton import gpu
 from attnlab.paged import paged_attention
 from tests.attnlab.paged.pages import Paged
 from tests.attnlab.paged.test_attention import CASES, limits
-from tests.support import ROOT, needs
+from tests.support import needs
 from tests.support.comparison import assert_close
 from tests.support.interpreter import GPU, interpreter
 from tests.support.libraries import back, dtype_of, to
@@ -99,43 +95,3 @@ def test_integers_of_any_dtype(kind, launched):
 def test_float64_runs_in_the_loops(launched):
     check(Paged([9, 0, 4], 2, size=4, kind="float64"), "float64")
     assert launched == []
-
-
-COMPILE = """
-import json, sys
-import torch, triton
-from triton.runtime.jit import JITFunction
-from attnlab.kernels.triton import forward, layout, paged
-from tests.support.triton_compiler import Driver, compiling
-
-found, capability = [], int(sys.argv[1])
-triton.runtime.driver.set_active(Driver(capability))
-JITFunction.run = compiling(found)
-layout.multiprocessors = lambda device: 132
-for d, kind, tokens in ((128, torch.float16, False), (128, torch.bfloat16, True), (64, torch.float32, False)):
-    query, pool = torch.zeros(4, 2, 4, 1, d, dtype=kind), torch.zeros(600, 2, 16, d, dtype=kind)
-    pool = torch.zeros(600, 16, 2, d, dtype=kind).transpose(1, 2) if tokens else pool
-    table, lengths = torch.zeros(4, 256, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
-    join = forward.launch
-    forward.launch = lambda kernel, *args, **rest: kernel is paged.fold_pages and join(kernel, *args, **rest)
-    paged.paged(query, pool, pool, table, lengths, None, 0.1)
-    forward.launch = join
-    print(json.dumps({"kind": str(kind), **found.pop()}))
-"""
-
-
-@pytest.mark.parametrize("capability", [pytest.param(80, marks=pytest.mark.full), 90])
-def test_the_kernel_compiles(capability, tmp_path):
-    """For GPUs that are not there: nothing spills, and pages come in pieces of 16 bytes, some of them ahead."""
-    clean = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    clean |= {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", COMPILE, str(capability)]
-    done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    for kernel in map(json.loads, done.stdout.splitlines()):
-        assert not kernel["spilled"], kernel
-        assert bool(kernel["products"]) == (kernel["kind"] != "torch.float32"), kernel
-        (loop,) = kernel["loops"]
-        assert (loop["products"], loop["copies"], loop["loads"]) == (2, 2, 0), kernel
-        assert loop["ahead"] >= 2 or not kernel["products"]
-        assert loop["width"] == (8 if kernel["products"] else 4), kernel

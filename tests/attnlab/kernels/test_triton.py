@@ -3,7 +3,6 @@
 The kernel takes half of the calls that every algorithm must answer; ``make test-all`` gives it all of them.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -433,49 +432,6 @@ def test_cpu_tensors_need_the_interpreter():
     text = run(["-c", code + "except NotImplementedError as e:\n    print(e)"])
     assert text.startswith("query is on device cpu")
     assert "TRITON_INTERPRET=1" in text
-
-
-# Without a GPU the kernels can still be compiled for one. What they need must be there.
-
-TYPICAL = "half, D = 64, causal", "half, D = 128, causal"
-SHARED = {80: 99 * 1024, 90: 227 * 1024}  # bytes a program may have; the least of a family, sm_86's, for the first
-
-
-FEW = {80: ["every rule, D = 64"], 90: ["half, D = 128, causal", "half, D = 72"]}
-"""A call of each kind; ``make test-all`` compiles all of them for both."""
-
-
-@pytest.mark.thin(2)
-@pytest.mark.parametrize(("capability", "calls"), [
-    *FEW.items(),
-    *(pytest.param(capability, [], marks=pytest.mark.full) for capability in SHARED),
-])  # fmt: skip
-def test_kernels_compile(capability, calls, tmp_path):
-    code = ["-m", "tests.support.triton_compiler", str(capability), *calls]
-    lines = run(code, TRITON_CACHE_DIR=str(tmp_path), TRITON_DEFAULT_FP_FUSION="0").splitlines()  # 3.10's default
-    found = [json.loads(line) for line in lines]
-    assert {kernel["kernel"] for kernel in found} == {"fold", "query_gradient", "key_gradient"}
-    for kernel in found:
-        assert kernel["shared"] <= SHARED[capability], kernel
-        assert kernel["spilled"] <= 400, kernel
-        assert kernel["spilled"] == 0 or kernel["kernel"] != "fold" or kernel["call"] not in TYPICAL, kernel
-        assert kernel["spilled"] == 0 or "segments" not in kernel["call"], kernel
-        assert bool(kernel["products"]) == ("float32" not in kernel["call"]), kernel
-        assert kernel["fused"] >= 32, kernel  # the exponents; else the forward kernel has 24, the backward ones none
-        if "half, D" in kernel["call"] and "256" not in kernel["call"]:
-            check_loops(kernel)
-
-
-def check_loops(kernel):
-    """Full tiles in one loop, partial ones in another; the next tiles arrive meanwhile, 16 bytes at once.
-
-    Two tiles are loaded for each that is multiplied; scores and weights never leave the registers of their warp.
-    """
-    assert len(kernel["loops"]) == 2, kernel
-    for loop in kernel["loops"]:
-        assert loop["products"] == {"fold": 2, "query_gradient": 3, "key_gradient": 4}[kernel["kernel"]], kernel
-        assert (loop["copies"], loop["loads"], loop["width"], loop["exchanges"]) == (2, 0, 8, 0), kernel
-        assert loop["ahead"] >= 2 or "block mask" in kernel["call"], kernel  # which has to look up what comes next
 
 
 @pytest.mark.skipif(not GPU, reason="needs a CUDA GPU")

@@ -131,7 +131,7 @@ def test_no_other_memory_is_touched(kernel):
 
 IN_TURN = """
 import numpy as np, triton, triton.language as tl
-from attnlab.kernels.triton.compiled import compiled
+from attnlab_course.instruments.compiled import compiled
 from attnlab_course.instruments.interpreted import interpreted
 from tests.course.instruments.test_interpreted import add
 

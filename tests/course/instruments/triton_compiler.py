@@ -1,8 +1,8 @@
 """Compile the Triton kernels for GPUs that are not there, from real calls on CPU tensors; print what they need.
 
-Run as ``python -m tests.support.triton_compiler CAPABILITY [CALL ...]`` without TRITON_INTERPRET. A stand-in
+Run as ``python -m tests.course.instruments.triton_compiler CAPABILITY [CALL ...]`` without TRITON_INTERPRET. A stand-in
 for the driver names the GPU; everything is done but the launch. One line of JSON a kernel: its name, the call, its
-tiles, warps and stages, and what ``attnlab.kernels.triton.compiled`` reads from the compiled code.
+tiles, warps and stages, and what ``attnlab_course.instruments.compiled`` reads from the compiled code.
 """
 
 import json
@@ -11,11 +11,11 @@ import sys
 import numpy as np
 import torch
 import triton
+from attnlab_course.instruments.compiled import figures, logged
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 import attnlab.tiled.triton as kernels
-from attnlab.kernels.triton.compiled import figures, logged
 
 HALF, FULL = torch.float16, torch.float32
 TILES = np.tri(4, dtype=bool)
