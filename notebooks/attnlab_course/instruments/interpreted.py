@@ -55,7 +55,9 @@ def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: 
             try:
                 _executor(kernel, grid(*args))(*views)
             except interpreter.InterpreterError as error:
-                raise (error.__cause__ or error) from None
+                while isinstance(error, interpreter.InterpreterError) and error.__cause__:  # one for each function
+                    error = error.__cause__
+                raise error from None
         before[places[out]] = memory[places[out]]
         if not np.array_equal(before.numpy(), memory.numpy(), equal_nan=True):
             raise IndexError("the kernel writes outside of its output")
