@@ -39,10 +39,11 @@ class Rules:
 
     def in_one_tile(self, sizes: "Sizes", x: "Inputs") -> bool:
         """Whether one small tile holds all scores, and hides at most a corner of them: no query is without a key."""
-        n, m = self.band.n, self.band.m
-        small = 0 < n * m * math.prod(x.query.shape[:-2]) <= AT_ONCE and all(s is None or s >= max(n, m) for s in sizes)
+        n, m, few = self.band.n, self.band.m, 0 < self.band.n * self.band.m * math.prod(x.query.shape[:-2]) <= AT_ONCE
+        one = n == 1 or max(n, m) <= (256 if self.small else 512)  # as in geometry.tile_sizes
         plain = x.mask is x.bias is x.query_segments is self.band.block_mask is None and self.dropout == 0
-        return small and plain and self.band.meets_all(slice(0, n), slice(0, m))
+        allowed = few and one and plain and all(size is None or size >= max(n, m) for size in sizes)
+        return allowed and self.band.meets_all(slice(0, n), slice(0, m))
 
     def gradient_tile_sizes(self, sizes: "Sizes") -> tuple[int, int]:
         """Block sizes of the tiled gradient."""

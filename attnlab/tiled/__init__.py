@@ -26,8 +26,8 @@ def tiled_attention(query: Array, key: Array, value: Array, *more: Never, **opti
     it in the gradient. For one query without a window block_k = 4096 in the forward, in JAX 2048, fewer
     beyond 8 key heads. For half precision it stays 512 in NumPy, where a tile is widened; in JAX it is 65,536 where no
     array or offset is given that may hide keys. With segments both are 256 at most, and so in NumPy and PyTorch in a
-    causal call of 257 to 2,048 queries and keys. There a call of up to 2¹⁹ scores, without mask, bias, segments and
-    dropout, is one tile, if the block sizes allow it.
+    causal call of 257 to 2,048 queries and keys. There the tile of one query has up to 2¹⁹ scores if that's all of
+    them, without mask, bias, segments and dropout.
     JAX multiplies bfloat16 as it is and accumulates in float32; weights are rounded, but not those of a few rows.
     ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉), True = attend, for all heads alike; needs both
     block sizes. Hidden tiles are neither loaded nor computed, forward and backward (block-sparse

@@ -1,7 +1,4 @@
-"""Tiled attention in PyTorch where one small tile holds all scores: no loop, and no sums to carry along.
-
-Each operation takes longer than what it computes, so they are as few as can be.
-"""
+"""Tiled attention in PyTorch where one small tile holds all scores: no loop, and few operations, as each costs time."""
 
 from attnlab.core.arrays.torch import Lse, Out
 from attnlab.core.arrays.torch import accumulator, product
