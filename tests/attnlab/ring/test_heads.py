@@ -1,15 +1,12 @@
-"""Heads for tokens on the Cluster and in JAX: numbers of one device, bytes in closed form."""
+"""Heads for tokens on the Cluster: numbers of one device, bytes in closed form."""
 
 import numpy as np
 import pytest
 
 import attnlab
 from attnlab.costs.ring import heads_bytes
-from attnlab.measure import in_fresh_process
 from attnlab.ring import Cluster
 from attnlab.ring.programs import by_heads
-from tests.conftest import quick_xla
-from tests.support import needs
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 6])
@@ -29,12 +26,3 @@ def test_heads_that_cannot_be_shared():
     x = np.zeros((3, 4, 8))
     with pytest.raises(ValueError, match="there are 3 heads, which 2 ranks cannot share equally; ring_attention can"):
         Cluster(2).run(by_heads, *([x, x] for _ in range(3)))
-
-
-def test_jax(monkeypatch):
-    """Forward and gradient, causal, in shard_map."""
-    needs("jax")
-    monkeypatch.setenv("XLA_FLAGS", quick_xla())
-    (errors,) = in_fresh_process("tests.attnlab.ring.jax_devices:case", [{"name": "heads", "devices": 3}])
-    assert len(errors) == 4
-    assert max(errors) < 1e-12

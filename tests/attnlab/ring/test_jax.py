@@ -25,6 +25,7 @@ TREES = [
     {"devices": 4, "form": "allreduce"}, {"devices": 5, "form": "doubling"},
     {"devices": 3, "form": "allreduce", "dtype": "bfloat16"},
 ]  # fmt: skip
+HEADS = {"name": "heads", "devices": 3}
 ALGORITHMS = ["lazy", "online", "chunked", "tiled"]
 
 
@@ -33,7 +34,7 @@ def found(request):
     """Results of the tasks that are tested, by the words of a task."""
     cases, every = selected(request, "case"), not request.config.option.markexpr
     tasks = [{"name": "equal", **x} for x in EQUAL if x in cases] + [{"name": "tree", **x} for x in TREES if x in cases]
-    tasks += [{"name": "algorithm", "method": x} for x in selected(request, "method")]
+    tasks += [HEADS, *({"name": "algorithm", "method": x} for x in selected(request, "method"))]
     tasks += [*({"name": "program", **x} for x in PROGRAMS), {"name": "cores"}] if every else []
     with pytest.MonkeyPatch.context() as here:
         here.setenv("XLA_FLAGS", quick_xla())
@@ -105,6 +106,13 @@ def test_which_core_runs_in_half_precision(found):
 def test_algorithms_work_inside_shard_map(found, method):
     """With its default checks; the gradient of a replicated query is summed over the devices."""
     assert of(found, "algorithm", method=method) < 1e-12
+
+
+def test_heads_for_tokens(found):
+    """Forward and gradient, causal, in shard_map."""
+    errors = of(found, **HEADS)
+    assert len(errors) == 4
+    assert max(errors) < 1e-12
 
 
 def test_errors():
