@@ -395,14 +395,14 @@ STORED = ROOT / "notebooks/attnlab_course/bench/small_calls.md"
 
 
 def test_the_stored_table_shows_what_the_page_says():
-    """Recipes: short calls are PyTorch's, a decoding step is in bfloat16, and ours in float32; JAX is behind."""
-    cells = [[cell.strip() for cell in line.split("|")[1:]] for line in STORED.read_text().splitlines() if "|" in line]
-    torch, jax = ({row[0]: float(row[at]) for row in cells[2:]} for at in (3, 6))
-    assert len(torch) == len(small.FUSED)
-    assert all(ratio > 1 for what, ratio in torch.items() if what.startswith("128 tokens"))
-    assert torch["1 query, 4,096 keys, 32 heads on 8, batch 1, float32"] < 1
-    assert torch["1 query, 4,096 keys, 32 heads on 8, batch 1, bfloat16"] > 1
-    assert max(jax.values()) < 1
+    """Recipes: short calls are PyTorch's, so is a decoding step on a view; JAX's are behind, or level."""
+    lines = [line.split("|")[1:-1] for line in STORED.read_text().splitlines() if "|" in line]
+    rows = {what.strip(): cells for what, *cells in lines}
+    for setting in small.FUSED:
+        _, _, sdpa, _, grouped, _, _, jax = rows[str(setting)]
+        assert float(sdpa if setting.n > 1 else grouped) > 1
+        assert float(jax) < (1.1 if setting.n == 128 and setting.gradient else 1)
+    assert float(sdpa) < 0.5  # of the last one, in bfloat16: enable_gqa copies the keys
 
 
 def test_a_small_row():
