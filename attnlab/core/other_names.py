@@ -25,6 +25,7 @@ OF_THE_SIX: Rows = (
     ("query_seq_lengths key_value_seq_lengths seqused_k cache_seqlens", "a mask of (B, 1, 1, M), or segments"),
     ("cu_seqlens cu_seqlens_q cu_seqlens_k segment_ids", "segments"),
     ("softcap logits_soft_cap", "no such option: bias = cap * tanh(s / cap) - s, which is N x M"),
+    ("algorithm attn_implementation implementation backend", "method of attnlab.attention, or another of the six"),
     ("q", "query"), ("k", "key"), ("v", "value"),
 )  # fmt: skip
 """Sources: torch.nn.functional, torch.nn, jax.nn, flax.linen, flash_attn, FlexAttention, transformers."""

@@ -14,7 +14,7 @@ from tests.support import refused
 MISNAMED = {
     "is_causal": "causal=True.*offset=0", "attn_mask": "mask for booleans.*bias", "dropout_p": "dropout and an integer",
     "dropout_rng": "seed", "softmax_scale": "scale", "enable_gqa": "no such switch", "key_padding_mask": "mask=~",
-    "window_size": "window=", "alibi_slopes": "bias", "q": "query", "softcap": "no such option",
+    "window_size": "window=", "alibi_slopes": "bias", "q": "query", "softcap": "no such option", "algorithm": "method",
 }  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_other_unknown_names_and_errors_stay_as_they_are():
 
 def test_what_we_call_it_exists():
     """A hint names an argument of ours, and no name that needs a hint is one."""
-    ours = set(inspect.signature(attnlab.tiled_attention).parameters)
+    ours = {name for f in (attnlab.tiled_attention, attnlab.attention) for name in inspect.signature(f).parameters}
     for names, hint in OF_THE_SIX:
         assert not ours & {*names.split()}
         assert ours & set(re.findall(r"\w+", hint)), hint
