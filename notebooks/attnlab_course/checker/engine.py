@@ -74,7 +74,7 @@ def _judge_values(
     told = known.say if known else _observed(exercise, cases, outcomes, problems)
     i = _telling(cases, problems, known.seen if known else "", bool(told))
     first = not known and not any(problems[:i])
-    seen = f"{'Smallest input that fails' if first else 'Seen on'}: {cases[i].label}"
+    seen = f"{'First input that fails' if first else 'Seen on'}: {cases[i].label}"
     said = outcomes[i].printed.strip()
     printed = [f"It printed: {said[:300]}"] if said else []
     evidence = (seen, *arguments(exercise, cases[i]), f"  {problems[i]}", *printed)
