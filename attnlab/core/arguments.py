@@ -37,17 +37,19 @@ def kind_of(x: Any) -> str | None:
     """x's library: 'numpy', 'jax', 'torch' or None. Imports none: a library that nobody imported has no arrays."""
     if type(x) in KNOWN:
         return KNOWN[type(x)]
-    found = _look_up(x)
-    if found == "torch":
-        KNOWN[type(x)] = found
-    return found
-
-
-def _look_up(x: Any) -> str | None:
     for kind, name in (("numpy", "ndarray"), ("jax", "Array"), ("torch", "Tensor")):
         if isinstance(x, getattr(sys.modules.get(kind), name, ())):
             return None if kind == "numpy" and isinstance(x, np.matrix | np.ma.MaskedArray) else kind
     return None
+
+
+def know_torch() -> None:
+    """Make PyTorch's types known; torch.compile calls this while it traces, as no table may change that it has read."""
+    if hasattr(torch := sys.modules.get("torch"), "nn"):
+        KNOWN.update({torch.Tensor: "torch", torch.nn.Parameter: "torch"})
+
+
+know_torch._dynamo_marked_constant = True
 
 
 def dtype_name(x: Any) -> str:

@@ -50,8 +50,7 @@ class Rules:
         return gradient_tile_sizes(self.heads, *sizes, small=self.small)
 
 
-AT_ONCE = 2**19
-"""Scores of a call that are worth no loop: 2 MiB in float32."""
+AT_ONCE = 2**19  # scores of a call that are worth no loop: 2 MiB in float32
 Sizes = tuple[int | None, ...]  # block sizes in the order of the signature, None where the machine may choose
 
 

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from attnlab.core.arguments import LIBRARIES, boolean, check_device, check_float, check_kind, check_static, kind_of
+from attnlab.core.arguments import LIBRARIES, boolean, check_device, check_float, check_kind, check_static
+from attnlab.core.arguments import kind_of, know_torch
 from attnlab.core.bundle import Inputs, check_call
 from attnlab.core.other_names import with_our_name
 from attnlab.core.signature import ARGUMENTS, Attention, give_signature
@@ -25,8 +26,8 @@ only out and lse; ``dispatches_gradient`` puts it here."""
 
 def library_of(name: str, x: Any) -> str:
     """'numpy', 'jax' or 'torch'; a TypeError for an argument ``name`` that is no array."""
-    kind = kind_of(x)
-    if kind is None:
+    know_torch()
+    if (kind := kind_of(x)) is None:
         raise TypeError(f"{name} is of type {type(x).__name__}; attnlab takes NumPy, JAX and PyTorch arrays")
     return kind
 

@@ -63,8 +63,7 @@ def anywhere(x: Bool[Array, "..."], axes: int | tuple[int, ...] = ()) -> Bool[Ar
     return x.to(torch.uint8).amax(axes).bool() if x.numel() else x.any(axes)
 
 
-WIDENED = 512
-"""Keys of half precision that are widened at a time, so that they stay in a cache."""
+WIDENED = 512  # keys of half precision that are widened at a time, so that they stay in a cache
 
 
 def matmul(
