@@ -28,15 +28,15 @@ def multiprocessor(chip: Multiprocessors, block_q: int, block_k: int, d: int) ->
     shared = column(axes, 2.7, "shared memory", chip.shared, tiles, GROUPS[0])
     registers = column(axes, 7.8, "registers", chip.registers, results, GROUPS[1])
     for x, end, y, name in (
-        (1.6, 2.7, 0.25, "copies"), (4.7, 5.6, 0.25, "Q, K, V"), (7.0, 7.8, 0.4, "S, o"), (7.8, 7.0, 0.2, "P"),
-        (7.8, 1.6, 0.85, "o / l, once"),
+        (1.6, 2.7, 0.25, "copies"), (4.7, 7.8, 0.03, "Q, K, V"), (7.0, 7.8, 0.45, "S, o"),
+        (7.8, 7.0, 0.25, "Q, K, V, P"), (7.8, 1.6, 0.85, "o / l, once"),
     ):
         axes.annotate("", (end, y * tall), (x, y * tall), arrowprops=dict(arrowstyle="-|>", color=INK, shrinkA=0))
         axes.text((x + end) / 2, (y + 0.02) * tall, name, ha="center", va="bottom", fontsize=9)
     figure.set_label(
         f"A multiprocessor with two memories. Shared memory, {chip.shared // 1024} KiB, holds {shared}. Registers, "
         f"{chip.registers // 1024} KiB, hold {registers}. Tiles are copied from L2 to shared memory, and go from there "
-        "to the tensor cores, whose results are in registers; P goes back from there; the output leaves once."
+        "to registers; the tensor cores read them and P from registers and write S and o there; the output leaves once."
     )
     return figure
 
