@@ -50,7 +50,7 @@ EXERCISE = Exercise(
         Mistake("You don't combine the two rules. Both apply: a key has to pass eq. 1.10 and the window (&, not |).",
                 but("seen &= (j", "seen = (j"), but("seen &= (j", "seen = seen & causal | (j")),
         Mistake("You read the window backward. Its first number counts the keys before the query, its second those "
-                "after it (section 5).", but("left, right = window", "right, left = window")),
+                "after it (section 8).", but("left, right = window", "right, left = window")),
         Mistake("You treat a 0 in the window as no limit. It hides all keys beyond the query's own position; only "
                 "None hides nothing: test for `is None` (eq. 1.10).",
                 but("- left", "- (left or 99)", "+ right", "+ (right or 99)"),
