@@ -5,7 +5,7 @@ Differs from online: a tile of keys for a key, one ⊕ a tile, and a tile of que
 
 with the tile on chip and one division at the end. The gradient is FlashAttention's: p is recomputed
 from lse, and Δ = rowsum(do ∘ o) stands for the row that the softmax needs. Derived in notebooks 08 and 10.
-Extra memory: a few tiles, independent of N and M; in the gradient also lse and Δ.
+Extra memory: a few tiles, whatever N and M, and lse; in the gradient also Δ.
 """
 
 from typing import Any, Never, Unpack
@@ -21,7 +21,7 @@ def tiled_attention(query: Array, key: Array, value: Array, *more: Never, **opti
     Right for any finite scores and lengths. Source: FlashAttention (Dao et al. 2022), algorithms 1, 2 and
     4, in the loop order of FlashAttention-2 (queries outside, one division at the end). Extra memory, in
     blocks of Bq queries (times G = Hq / Hk rows) and Bk keys: Bq·Bk + Bq·(D + 2Dv + 2) elements, in JAX
-    another Bq·Bk, independent of N and M; the gradient adds lse and Δ, 2N, and for half precision a float32 dq.
+    another Bq·Bk, whatever N and M, and N for lse; the gradient adds Δ, N more, and for half precision a float32 dq.
     By default block_k = 512 and block_q = 512 / G, fewer beyond 8 key heads (batch included), and half of
     it in the gradient. For one query without a window block_k = 4096 in the forward, in JAX 2048, fewer
     beyond 8 key heads. For half precision it stays 512 in NumPy, where a tile is widened; in JAX it is 65,536 where no
