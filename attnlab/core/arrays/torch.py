@@ -75,11 +75,11 @@ def matmul(
     Where b is of half precision and a isn't, b is widened as it is read: see ``product``.
     """
     *heads, g, r, x = a.shape
+    n, shape = math.prod(heads), (*heads, g, r, b.shape[-1])
     if a.dtype != b.dtype:
-        return product(a.reshape((-1, g * r, x)), b.reshape((-1, *b.shape[-2:]))).reshape((*heads, g, r, b.shape[-1]))
-    if buffer is None or buffer.shape != (*heads, g, r, b.shape[-1]):
-        return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
-    n = math.prod(heads)
+        return product(a.reshape((n, g * r, x)), b.reshape((n, *b.shape[-2:]))).reshape(shape)
+    if buffer is None or buffer.shape != shape:
+        return (a.reshape((*heads, g * r, x)) @ b).reshape(shape)
     torch.bmm(a.reshape((n, g * r, x)), b.reshape((n, x, b.shape[-1])), out=buffer.view((n, g * r, b.shape[-1])))
     return buffer
 

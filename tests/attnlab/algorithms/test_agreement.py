@@ -86,6 +86,16 @@ def test_a_visible_nan_reaches_the_rows_that_see_it(library, algorithm, poisoned
     assert np.isnan(back(out)[4:]).all()
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("m", [0, 5])
+def test_one_query_of_no_size_in_half_precision(library, m):
+    """Where keys are widened as they are read. All that it sees has the same score."""
+    query, key, value = (to(library, np.ones(shape, dtype("bfloat16"))) for shape in ((4, 1, 0), (2, m, 0), (2, m, 3)))
+    out, lse = call(library, "tiled", query, key, value, sizes=(None, None), mask=to(library, np.arange(m) > 1))
+    np.testing.assert_array_equal(back(out), float(m > 0))
+    np.testing.assert_allclose(back(lse), np.log(3) if m else -np.inf, rtol=1e-6)
+
+
 PATHS = {  # (N, M), around the lengths at which the tiles of tiled attention change
     "one tile": (256, 256), "two": (257, 257), "few": (600, 700), "many": (65, 2049), "more queries": (700, 300),
     "one query": (1, 513), "one query, many tiles": (1, 4097), "a few queries": (31, 1025),
