@@ -103,7 +103,7 @@ def test_no_result_depends_on_whether_all_scores_are_taken_at_once(library, opti
         out, lse = tiled_attention(query, key, value, return_lse=True, **options)
         found.append([out, lse, *tiled_attention_backward(query, key, value, out, lse, dout, **options)])
     half = len(calls) // 2
-    assert calls == [False] * half + [True] * half
+    assert calls == [False] * half + [True] * half != []
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
 
