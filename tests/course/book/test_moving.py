@@ -177,4 +177,5 @@ def test_the_points_of_lesson_07_are_those_of_the_costs(page, open_page):
                 place = roof.place(name, n, d, rows)
                 assert words.inner_text().startswith(bounds[place.bound])
                 assert point.get_attribute("cx") == str(roof.points(place)[0])
+                assert figure.locator(".ring").get_attribute("r") == ("10" if place.bound else "0")
                 assert slider.get_attribute("aria-valuetext") == f"{n:,} tokens"

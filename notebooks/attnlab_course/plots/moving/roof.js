@@ -33,7 +33,7 @@ function draw() {
   slider.setAttribute("aria-valuetext", `${number(n)} tokens`);
   set(".point.hbm", { cx: x, cy: y });
   set(".point.l2", { x: x2 - 5, y: y2 - 5 });
-  set(".ring", bound === 2 ? { cx: x, cy: y } : { cx: x2, cy: y2 });
+  set(".ring", { ...(bound === 2 ? { cx: x, cy: y } : { cx: x2, cy: y2 }), r: bound ? 10 : 0 });
   words.textContent = `${["Compute-bound", "Bound by L2", "Bound by HBM"][bound]}: ` +
     `arithmetic ${number(arithmetic)} µs, L2 ${number(cached)} µs, HBM ${number(far)} µs`;
   more.textContent = `${number(l2)} FLOP per byte of L2 (green square), ${number(hbm)} per byte of HBM (orange dot)` +

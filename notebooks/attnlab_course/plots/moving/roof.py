@@ -139,7 +139,7 @@ def frame(first: Place) -> str:
         f'<path class="roof" d="M{across(MACHINE.flops / CHIP.l2_bandwidth)} {top}H{WIDE}"/>',
         word(WIDE, top - 8, f"{MACHINE.flops / 1e12:.0f} TFLOP/s", "end").svg(),
         word(WIDE, TALL + 36, "FLOP per byte of that level", "end").svg(), word(-36, -12, "TFLOP/s").svg(),
-        f'<circle class="ring" cx="{x if first.bound == 2 else x2}" cy="{y if first.bound == 2 else y2}" r="10"/>',
+        '<circle class="ring" r="0"/>',
         f'<circle class="point hbm" cx="{x}" cy="{y}" r="5.5"/>',
         f'<rect class="point l2" x="{x2 - 5}" y="{y2 - 5}" width="10" height="10"/>',
     ]  # fmt: skip
