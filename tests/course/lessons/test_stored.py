@@ -12,7 +12,7 @@ from attnlab_course.lessons.lesson25 import overwriting
 from attnlab_course.model import text
 
 SETTINGS = {
-    uptraining: "steps batch rate",
+    uptraining: "steps batch rate seeds",
     sinks: "steps batch rate",
     recall: "pairs length vocabulary width batch every",
     conversion: "steps tuning batch size rates window",

@@ -1,6 +1,6 @@
 """Fewer key heads for a model that was trained with many: pool those that will be shared, then train a little longer.
 
-    python -m attnlab_course.lessons.lesson15.uptraining        a part of `make model`; some minutes on two cores
+    python -m attnlab_course.lessons.lesson15.uptraining        a part of `make model`; ten minutes on two cores
 
 writes lesson15/uptraining.json, which notebook 15 reads. Source of the method: Ainslie et al. 2023 (GQA), section 2.1.
 """
@@ -19,7 +19,7 @@ import numpy as np
 STORED = Path(__file__).parent / "uptraining.json"
 FEWER = (2, 1)
 WAYS = ("mean", "first", "random")
-STEPS, BATCH, RATE = 100, 2, 1e-3
+STEPS, BATCH, RATE, SEEDS = 100, 2, 1e-3, (1, 2, 3)
 
 
 def pool(lm: Model, kv_heads: int, how: str = "mean", seed: int = 0) -> Model:
@@ -48,7 +48,7 @@ def held_out(lm: Model, sequences: int = 32) -> float:
     return float(model.bits(lm.logits(tokens), tokens).mean())
 
 
-def tune(lm: Model, data: bytes, steps: int = STEPS, seed: int = 1) -> Iterator[tuple[float, Model]]:
+def tune(lm: Model, data: bytes, steps: int = STEPS, seed: int = SEEDS[0]) -> Iterator[tuple[float, Model]]:
     """Train a model in NumPy further, in PyTorch by Adam: after each step its loss in bits per byte, and the model.
 
     A step has ``BATCH`` random stretches of ``data``; the rate falls from ``RATE`` in a line to 0.
@@ -70,7 +70,10 @@ def tune(lm: Model, data: bytes, steps: int = STEPS, seed: int = 1) -> Iterator[
 
 
 def stored() -> dict:
-    """What the script has written: how it was trained, and for each run its curve and its bits before and after."""
+    """What the script has written: how it was trained, and for each run its curve and its bits before and after.
+
+    after, curve: with the first seed; again: after tuning with each of the others, that is, on other stretches.
+    """
     return json.loads(STORED.read_text(encoding="utf-8"))
 
 
@@ -83,10 +86,12 @@ def main() -> None:
     runs = []
     for many, how in plans:
         pooled = pool(lm, many, how)
-        steps = list(tqdm(tune(pooled, training), f"{many} key heads, {how}", STEPS, file=sys.stderr))
-        bits = {"before": round(held_out(pooled), 4), "after": round(held_out(steps[-1][1]), 4)}
-        runs.append({"kv_heads": many, "how": how, **bits, "curve": [round(loss, 4) for loss, _ in steps]})
-    about = {"steps": STEPS, "batch": BATCH, "rate": RATE, "text": text.digest(training)}
+        tuned = [list(tqdm(tune(pooled, training, seed=seed), f"{many} key heads, {how}", STEPS, file=sys.stderr))
+                 for seed in SEEDS]
+        after, *again = (round(held_out(steps[-1][1]), 4) for steps in tuned)
+        runs.append({"kv_heads": many, "how": how, "before": round(held_out(pooled), 4), "after": after, "again": again,
+                     "curve": [round(loss, 4) for loss, _ in tuned[0]]})
+    about = {"steps": STEPS, "batch": BATCH, "rate": RATE, "seeds": SEEDS, "text": text.digest(training)}
     STORED.write_text(json.dumps({**about, "runs": runs}, indent=1) + "\n", encoding="utf-8")
 
 

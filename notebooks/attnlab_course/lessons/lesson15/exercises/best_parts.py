@@ -14,7 +14,7 @@ def best_parts(batch: int, kv_heads: int, keys: int, sms: int, share: int, merge
     """How many parts to cut the keys into, from 1 to 512, so that a decoding step ends first, or within 2% of that.
 
     There's a program for every sequence, key head and part, and ``sms`` multiprocessors take one each, wave after wave.
-    A program takes a microsecond, and for each 100 of its keys one more; where more than ``share`` run in a wave, HBM
+    A program takes a microsecond, and for each of its keys 0.01 more; where more than ``share`` run in a wave, HBM
     is saturated, and they take longer by their number divided by ``share`` (the first microsecond doesn't). Then the
     merge takes ``merge`` microseconds for each part.
     """
