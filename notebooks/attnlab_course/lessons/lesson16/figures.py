@@ -102,5 +102,5 @@ def seeds(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> Figure:
              xlabel="weight of ordinary queries on BOS")  # fmt: skip
     right.set(xlabel="bits per token", xlim=(2, None))
     right.legend(loc="lower right", fontsize=9)
-    figure.set_label(f"Three seeds of each model. {'; '.join(said)}.")
+    figure.set_label(f"Six seeds of each model. {'; '.join(said)}.")
     return figure

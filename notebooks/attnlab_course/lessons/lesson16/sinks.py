@@ -26,7 +26,7 @@ STEPS, BATCH, RATE = 900, 32, 3e-3
 LEARNED = {"learned sink": (0.0, 1), "learned sink, 30 × the rate": (0.0, 30), "learned sink, begun at 4": (4.0, 1)}
 """A score without a key, in the denominator: where it begins, and its learning rate over the others'."""
 KINDS = ("softmax", "sigmoid", *LEARNED, "gate")
-SEEDS = (0, 1, 2)
+SEEDS = range(6)
 CACHES = {"all keys": (LENGTH, 0), "the last 8": (8, 0), "BOS and the last 7": (7, 1)}
 """Window and sinks of the caches that a trained model is tried with."""
 
