@@ -58,7 +58,7 @@ book: setup ## build the site of the course: build/book/index.html; ARGS=--pdf: 
 bench: setup ## compare the algorithms side by side
 	@$(PY) -m attnlab_course.bench $(ARGS)
 
-model: setup ## train the small language model anew, weights into the package: 90 minutes; ARGS="base"
+model: setup ## train the small language model anew, weights into the package: under two hours; ARGS="base"
 	@$(PY) -m attnlab_course.model.train $(ARGS)
 	@$(PY) -m attnlab_course.lessons.lesson15.uptraining
 	@$(PY) -m attnlab_course.lessons.lesson16.sinks
