@@ -28,11 +28,16 @@ def short(path: Path) -> str:
 def put(source: Path, target: Path) -> None:
     """Copy so that an interruption leaves the whole file or none, and without the cell for Google Colab.
 
-    The copy is signed as this user's own: of a notebook without a signature JupyterLab shows no drawing that moves.
+    The copy is signed as this user's own: of a notebook without a signature JupyterLab shows no drawing that moves. It
+    names the kernel as that does itself: else JupyterLab changes the name, and calls a lesson unsaved that was opened.
     """
-    import nbformat.sign  # takes seconds, and most times there is nothing to copy
+    import nbformat.sign  # these take seconds, and most times there is nothing to copy
+    from ipykernel.ipkernel import IPythonKernel
+    from ipykernel.kernelspec import get_kernel_dict
 
     notebook = json.loads(source.read_text(encoding="utf-8"))
+    kernel = {"name": "python3", **{key: get_kernel_dict()[key] for key in ("display_name", "language")}}
+    notebook["metadata"].update(kernelspec=kernel, language_info=IPythonKernel.language_info)
     notebook["cells"] = [cell for cell in notebook["cells"] if not cell["id"].endswith("-colab")]
     part = target.with_suffix(".part")
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"

@@ -90,7 +90,7 @@ def test_binder_fills_work(tmp_path):
     said = run(ROOT / ".binder/postBuild", cwd=tmp_path, **env).splitlines()
     install = "-m pip install --no-cache-dir --no-deps --no-build-isolation -e . -e ./notebooks"
     assert said == [install, "New in work/: 01_toy.ipynb"]
-    assert json.loads((tmp_path / "work/01_toy.ipynb").read_text()) == toy
+    assert json.loads((tmp_path / "work/01_toy.ipynb").read_text())["cells"] == []
 
 
 def test_the_dev_container_runs_the_set_up():

@@ -144,3 +144,4 @@ def test_what_moves_is_seen_before_its_cell_has_run(page, lab):
             break
         page.keyboard.press("ArrowDown")
     assert page.locator(".attnlab-moving svg").first.is_visible()
+    assert page.locator(".lm-TabBar-tab.jp-mod-dirty").count() == 0  # nothing was changed, so nothing is unsaved
