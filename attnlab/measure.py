@@ -263,13 +263,8 @@ GRADIENTS = {"numpy": _numpy_gradient, "torch": _torch_gradient, "jax": _jax_gra
 """(out, dq, dk, dv) of a function, query, key, value and the gradient of out, by library."""
 
 
-def _main() -> None:
-    """Run the tasks that :func:`in_fresh_process` sends, and print each result as a line of JSON."""
+if __name__ == "__main__":  # run the tasks that in_fresh_process sends, and print each result as a line of JSON
     module, _, name = sys.argv[1].partition(":")
     function = getattr(importlib.import_module(module), name)
     for task in json.load(sys.stdin):
         print(json.dumps(function(**task)), flush=True)
-
-
-if __name__ == "__main__":
-    _main()

@@ -72,6 +72,7 @@ class KVCache(Cache):
     latent: int | None = None
 
     @classmethod
+    @suggests_our_names
     def empty(cls, key: Any, value: Any, *, capacity: int, dtype: Any = None) -> "KVCache":
         """A cache without tokens, for keys (..., Hk, C, D) and values (..., Hk, C, Dv) like these, which it leaves out.
 
@@ -136,6 +137,7 @@ class KVCache(Cache):
         """
         return attend(self, "extend", query, key, value, scale, return_lse, mask, lengths)
 
+    @suggests_our_names
     def truncate(self, length: Any) -> "KVCache":
         """Forget the tokens from ``length`` on, as after guesses that were wrong: what comes next takes their slots.
 
@@ -160,6 +162,7 @@ class RollingCache(Cache):
     sink_positions: SinkPositions = "text"
 
     @classmethod
+    @suggests_our_names
     def empty(
         cls, key: Any, value: Any, *, window: int, sinks: int = 0, rotary: float | None = None,
         sink_positions: SinkPositions = "text", dtype: Any = None,

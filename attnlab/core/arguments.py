@@ -206,13 +206,9 @@ def check_static(**options: Any) -> None:
     for name, x in options.items():
         kind = kind_of(x) or (next(filter(None, map(kind_of, x)), None) if isinstance(x, tuple | list) else None)
         if kind:
-            raise TypeError(f"{name} is an array; options are Python values. {as_python(name, kind)}")
-
-
-def as_python(name: str, kind: str) -> str:
-    """Advice for an option that came as an array of the library ``kind``."""
-    advice = f"Under jax.jit, list {name!r} in static_argnames" if kind == "jax" else "Its .tolist() is a Python value"
-    return advice + ("; a learned scale: give scale=1 and multiply query by it" if name == "scale" else "")
+            way = f"Under jax.jit, list {name!r} in static_argnames" if kind == "jax" else "Its .tolist() is one"
+            way += "; a learned scale: give scale=1 and multiply query by it" if name == "scale" else ""
+            raise TypeError(f"{name} is an array; options are Python values. {way}")
 
 
 def check_block_mask(x: Any, n: int, m: int, block_q: int | None, block_k: int | None) -> tuple[tuple[bool, ...], ...]:

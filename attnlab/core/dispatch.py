@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from attnlab.core.arguments import LIBRARIES, boolean, check_device, check_float, check_kind, check_static
 from attnlab.core.arguments import kind_of, know_torch
 from attnlab.core.bundle import Inputs, check_call
-from attnlab.core.other_names import with_our_name
+from attnlab.core.other_names import shorten, with_our_name
 from attnlab.core.signature import ARGUMENTS, Attention, give_signature
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
@@ -124,8 +124,12 @@ def group_results(kind: str, query: Any, value: Any, x: Inputs, **results: Any) 
 
 def dispatch(public: Callable, arrays: tuple, options: dict[str, Any]) -> Any:
     """Send a call of a public function to the function of its name in the file of the query's library."""
-    kind = library_of("query", arrays[0])
-    return route_to_library(kind, f"{public.__module__}.{kind}", public, bind(public, arrays, options))
+    try:
+        kind = library_of("query", arrays[0])
+        return route_to_library(kind, f"{public.__module__}.{kind}", public, bind(public, arrays, options))
+    except (TypeError, ValueError) as error:
+        shorten(error)
+        raise
 
 
 def bind(public: Callable, arrays: tuple, options: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,11 @@
-"""Names that other libraries give to the arguments: an error for an unknown one says what it is called here."""
+"""Errors of a call: an unknown name of another library says what it is called here, and they end at the call."""
 
 import difflib
+import dis
 import functools
 import inspect
 import re
+import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -108,10 +110,18 @@ def with_our_name(error: TypeError, given: dict[str, Any], ours: list[str]) -> T
     return error
 
 
+def shorten(error: Exception) -> None:
+    """Leave out the frames below the call if attnlab raised the error itself; what it didn't foresee keeps them all."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    ours = frame.f_globals.get("__name__", "").startswith("attnlab.")
+    if ours and frame.f_code.co_code[frame.f_lasti] == dis.opmap["RAISE_VARARGS"]:
+        error.__traceback__ = None
+
+
 def suggests_our_names(function: Function) -> Function:
-    """Decorator of a public function beyond the six: an error for a name that it lacks says what it has instead."""
+    """Decorator of a public function beyond the six: errors end at its call, and say what it has for other names."""
     ours = set(inspect.signature(function).parameters)
-    known = hints(ours, BY_FUNCTION[function.__name__], BEYOND_THE_SIX, OF_THE_SIX, ONLY_THE_SIX)
+    known = hints(ours, BY_FUNCTION.get(function.__name__, ()), BEYOND_THE_SIX, OF_THE_SIX, ONLY_THE_SIX)
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -119,6 +129,10 @@ def suggests_our_names(function: Function) -> Function:
             if name in known:
                 where = f"{function.__qualname__}() got an unexpected keyword argument"
                 raise TypeError(f"{where} '{name}'; attnlab has {known[name]}")
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            shorten(error)
+            raise
 
     return called

@@ -131,7 +131,10 @@ def linear_attention(
     name, hedgehog = _features(features, q, query)
     chunk = 128 if chunk_size is None else integer("chunk_size", chunk_size, 1)
     check_choice("form", form, FORMS)
-    options = LinearOptions(form, boolean("causal", causal), _scale(scale, name, d), chunk, name)
+    if scale is not None and name != "taylor":
+        raise ValueError(f"scale is {scale}, and it belongs to features='taylor' only; otherwise multiply query by it")
+    scale = number("scale", scale) if scale is not None else 1 / math.sqrt(max(d, 1)) if name == "taylor" else 1.0
+    options = LinearOptions(form, boolean("causal", causal), scale, chunk, name)
     mask = mask if mask is None else _grouped_mask(mask, query, (*batch, hk, 1, m))
     front = tuple(value.shape[:-2])
     if state is not None:
@@ -143,6 +146,7 @@ def linear_attention(
     return (out, (u.reshape((*front, *u.shape[-2:])), z.reshape((*front, z.shape[-1])))) if return_state else out
 
 
+@suggests_our_names
 def hedgehog_loss(query: Array, key: Array, hedgehog: Hedgehog, *, causal: bool = False) -> Array:
     """Cross-entropy between softmax attention's weights and those of a Hedgehog map: what distillation minimizes.
 
@@ -192,14 +196,6 @@ def _features(features: Any, grouped: Any, query: Any) -> tuple[Any, Hedgehog | 
         kinds = "a name, a function, a pair of functions or a Hedgehog: Hedgehog(query, key)"
         raise TypeError(f"features is {given}; it must be {kinds}")
     return pair, None
-
-
-def _scale(scale: Any, features: Any, d: int) -> float:
-    if features == "taylor":
-        return 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
-    if scale is not None:
-        raise ValueError(f"scale is {scale}, and it belongs to features='taylor' only; otherwise multiply query by it")
-    return 1.0
 
 
 def _grouped_mask(mask: Any, query: Any, target: tuple[int, ...]) -> Any:

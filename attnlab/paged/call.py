@@ -4,7 +4,7 @@ import math
 from typing import Any, Literal, NamedTuple, overload
 
 from attnlab.core.arguments import (
-    boolean, check_arrays, check_choice, check_device, check_kind, check_static, dtype_name, integer, kind_of, number,
+    boolean, check_arrays, check_choice, check_device, check_kind, check_static, dtype_name, integer, number,
     window_sides,
 )
 from attnlab.core.dispatch import backend, in_autocast, library_of, refuse_gradient, untraced
@@ -101,7 +101,10 @@ def paged_attention(
     return_lse = boolean("return_lse", return_lse)
     check_arrays(kind, query=query, key_pages=key_pages, value_pages=value_pages)
     for name, x in (("block_table", block_table), ("lengths", lengths)):
-        _check_integers(name, x, query)
+        check_kind(name, x, kind)
+        if not dtype_name(x).startswith(("int", "uint")):
+            raise TypeError(f"{name} has dtype {dtype_name(x)}; it must be an integer dtype")
+        check_device(name, x, query)
     if layout == "tokens" and key_pages.ndim == value_pages.ndim == 4:
         key_pages, value_pages = (pages.swapaxes(1, 2) for pages in (key_pages, value_pages))
     _check_shapes(layout, *(tuple(x.shape) for x in (query, key_pages, value_pages, block_table, lengths)))
@@ -124,13 +127,6 @@ def visible_keys(band: Band, rows: slice, cols: slice) -> slice:
     """The keys of a tile that any of its queries sees. The others may hold NaN, and aren't read."""
     first, last = band.keys(rows)
     return slice(max(first, cols.start), min(last, cols.stop))
-
-
-def _check_integers(name: str, x: Any, query: Any) -> None:
-    check_kind(name, x, kind_of(query))
-    if not dtype_name(x).startswith(("int", "uint")):
-        raise TypeError(f"{name} has dtype {dtype_name(x)}; it must be an integer dtype")
-    check_device(name, x, query)
 
 
 def _check_shapes(

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from attnlab.core.arrays.numpy import Lse, Out, accumulator
 from attnlab.core.bundle import Inputs, Rules, check_call
-from attnlab.core.geometry import Band
 from attnlab.core.signature import Window
 from attnlab.ring.turns import Agree, Receive
 from attnlab.tiled.numpy import tiled_attention
@@ -70,17 +69,13 @@ class Rank:
 
     def _work(self, rules: Rules, x: Inputs, sizes: int) -> None:
         """Note two operations for every visible pair, head and number of a product."""
-        pairs = visible_pairs(rules.band)
+        band = rules.band
+        i = np.arange(band.n)
+        first = 0 if band.low is None else np.clip(i + band.low, 0, band.m)
+        last = band.m if band.high is None else np.clip(i + band.high + 1, 0, band.m)
+        pairs = int(np.sum(np.broadcast_to(np.maximum(last - first, 0), band.n)))
         self._note(self, pairs, 2 * pairs * sizes * int(np.prod(x.query.shape[:-2])))
 
     def _check_other(self, name: str, rank: int) -> None:
         if rank == self.index or rank not in range(self.size):
             raise ValueError(f"{name} is {rank}; rank {self.index} of {self.size} exchanges with the other ranks")
-
-
-def visible_pairs(band: Band) -> int:
-    """How many (query, key) pairs a band shows."""
-    i = np.arange(band.n)
-    first = 0 if band.low is None else np.clip(i + band.low, 0, band.m)
-    last = band.m if band.high is None else np.clip(i + band.high + 1, 0, band.m)
-    return int(np.sum(np.broadcast_to(np.maximum(last - first, 0), band.n)))

@@ -18,6 +18,7 @@ from typing import Any, overload
 
 from attnlab.core.arguments import check_float, check_kind, dtype_name
 from attnlab.core.dispatch import backend, library_of
+from attnlab.core.other_names import shorten, suggests_our_names
 from attnlab.core.signature import Array
 
 
@@ -54,10 +55,14 @@ def online_softmax(x: Array) -> Array:
 
 def run(name: str, x: Any) -> Any:
     """Call the softmax ``name`` of the library that ``x`` belongs to."""
-    module = backend("x", x, __name__)
-    check_float("x", x)
-    if x.ndim == 0:
-        raise ValueError("x is a scalar; softmax needs at least one axis")
+    try:
+        module = backend("x", x, __name__)
+        check_float("x", x)
+        if x.ndim == 0:
+            raise ValueError("x is a scalar; softmax needs at least one axis")
+    except (TypeError, ValueError) as error:
+        shorten(error)
+        raise
     return getattr(module, name)(x)
 
 
@@ -65,6 +70,7 @@ def run(name: str, x: Any) -> Any:
 def merge(*parts: tuple[Array, Array]) -> tuple[Array, Array]: ...
 @overload
 def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array) -> tuple[Array, Array]: ...
+@suggests_our_names
 def merge(*parts: Any, **flat: Any) -> tuple[Any, Any]:
     """Combine attention of the same queries over disjoint sets of keys into attention over all: ``merge(a, b, c)``.
 

@@ -66,21 +66,16 @@ def by_heads_in_cache(loops: Callable) -> Callable:
             with products_on_one_thread(rules, x):
                 return loops(rules, sizes, x, *rest)
         whole = empty(x, *rest)
-        side_by_side(functools.partial(_fill, loops, rules, sizes, x, rest, whole), parts, workers)
+
+        def fill(part: tuple[slice, ...]) -> None:
+            x_part, place = Inputs(*(take_heads(y, part) for y in x)), tuple(take_heads(y, part) for y in whole)
+            fewer = replace(rules, heads=tuple(x_part.query.shape[:-2]))
+            loops(fewer, sizes, x_part, *(take_heads(y, part) for y in rest), lambda *_: place)
+
+        side_by_side(fill, parts, workers)
         return whole
 
     return core
-
-
-def _fill(
-    loops: Callable, rules: Rules, sizes: Sizes, x: Inputs, rest: tuple[Array | bool, ...], whole: tuple[Array, ...],
-    part: tuple[slice, ...],
-) -> None:
-    """Call the loops for some of the heads."""
-    x_part = Inputs(*(take_heads(y, part) for y in x))
-    fewer = replace(rules, heads=tuple(x_part.query.shape[:-2]))
-    place = tuple(take_heads(y, part) for y in whole)
-    loops(fewer, sizes, x_part, *(take_heads(y, part) for y in rest), lambda *_: place)
 
 
 def _parts_and_workers(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:

@@ -42,7 +42,10 @@ def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callab
         @uncompiled
         @functools.wraps(core)
         def function(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
-            return WithGradient.apply(algorithm, rules, sizes, *x) if _needs_gradient(x) else core(rules, sizes, x)
+            asked = torch.is_grad_enabled() and any(isinstance(y, Array) and y.requires_grad for y in x)
+            if asked or _in_transform():  # else going through a Function would cost 50 µs for nothing
+                return WithGradient.apply(algorithm, rules, sizes, *x)
+            return core(rules, sizes, x)
 
         return function
 
@@ -56,11 +59,6 @@ def explicit_gradient(
     """dq, dk, dv and, where there is a bias, dbias, of a gradient that is called by hand; vmap serves it, too."""
     algorithm = Algorithm(backward, no_autocast(backward), None)
     return Gradient.apply(algorithm, rules, sizes, x.bias is not None, out, lse, dout, dlse, *x)
-
-
-def _needs_gradient(x: Inputs) -> bool:
-    """Whether autograd or a transform may need a gradient. Without need, going through a Function would cost 50 µs."""
-    return _in_transform() or (torch.is_grad_enabled() and any(isinstance(y, Array) and y.requires_grad for y in x))
 
 
 def _in_transform() -> bool:

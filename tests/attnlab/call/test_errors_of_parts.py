@@ -1,4 +1,7 @@
-"""What the softmaxes, merge, dropout_mask and the NumPy backward refuse."""
+"""What the softmaxes, merge, dropout_mask and the NumPy backward refuse; and how far an error's traceback goes."""
+
+import functools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from attnlab.tiled.numpy import tiled_attention_backward
 from tests.support import refused
 from tests.support.libraries import LIBRARIES, to
 
+HOME = Path(attnlab.__file__).parent
 SOFTMAXES = ("naive_softmax", "safe_softmax", "online_softmax")
 
 
@@ -108,3 +112,37 @@ def test_backward_options():
         (dict(query_chunk_size=3), TypeError, "query_chunk_size"),
     ):
         refused(kind, message, backward, **options)
+
+
+def frames(call):
+    """The functions of attnlab that an error's traceback shows."""
+    with pytest.raises((TypeError, ValueError)) as caught:
+        call()
+    return [entry.name for entry in caught.traceback if HOME in entry.path.parents]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_error_ends_at_the_call(library):
+    """The caller's own line and at most one of ours stand in the traceback of what attnlab refuses."""
+    x, y = (array(library, 1, 2, 6, d) for d in (8, 4))
+    cache = attnlab.cache.KVCache.empty(x, x, capacity=6)
+    six = [functools.partial(attnlab.METHODS[name], x, y, x) for name in attnlab.METHODS]
+    softmaxes = [functools.partial(getattr(attnlab, name), [1.0]) for name in SOFTMAXES]
+    others = [
+        lambda: attnlab.tiled_attention(x, x, x, casual=True), lambda: attnlab.safe_attention(x, x, x, dropout=2),
+        lambda: attnlab.tiled_attention_backward(x, y, x, x, x, x), lambda: attnlab.rotary(x, base=-1),
+        lambda: attnlab.merge((x, x), (x, x)), lambda: attnlab.linear.linear_attention(x, y, x),
+        lambda: attnlab.linear.delta_attention(x, y, x, y), lambda: attnlab.linear.hedgehog_loss(x, y, None),
+        lambda: cache.attend(x, y, x), lambda: cache.truncate(99), lambda: cache.empty(x, x, capacity=-1),
+        lambda: attnlab.paged.paged_attention(x, x, x, x, x), lambda: attnlab.ring.ring_attention(x, y, x),
+        lambda: attnlab.ring.tree_attention(x, y, x),
+    ]
+    for call in (*six, *softmaxes, *others):
+        assert len(frames(call)) <= 1
+
+
+def test_a_bug_keeps_all_its_frames(monkeypatch):
+    x = array("numpy", 6, 8)
+    monkeypatch.setattr("attnlab.core.dispatch.check_call", lambda *_, **__: 1 + None)
+    assert frames(lambda: attnlab.safe_attention(x, x, x))[-1] == "run_attention"
+    assert "linear_attention" in frames(lambda: attnlab.linear.linear_attention(x, x, x, features=lambda _: 1 + None))
