@@ -52,6 +52,8 @@ def answer(function: Callable, name: str | None = None, own: bool | None = None)
     elif verdict.state == "wrong" and not graded:
         more = f'check.hint("{exercise.name}") has {len(exercise.hints)} hints.'
         verdict = replace(verdict, evidence=(*verdict.evidence, more))
+    if not graded and _verdicts.keys() >= {*lessons()[exercise.lesson]}:
+        kept.note_read(exercise.lesson)
     show(verdict.text, verdict.html())
     if graded:
         assert verdict.state == "right", verdict.text
@@ -76,6 +78,8 @@ def hint(name: str) -> None:
 def progress(number: str | None = None) -> None:
     """Show what is done, by the answers that are kept and those that were checked here, and what comes next.
 
+    A lesson counts as read once each of its exercises was checked in one notebook, whatever came out.
+
     ``number``: the exercises of a lesson such as "01"; otherwise those of the lessons of which something was checked
     in this notebook, or where there are none a line a lesson.
     """
@@ -85,19 +89,21 @@ def progress(number: str | None = None) -> None:
     right = kept.names() | {name for name, verdict in _verdicts.items() if verdict.state == "right"}
     begun = {n for n, found in course.items() if not _verdicts.keys().isdisjoint(found)}
     shown = {number} if number is not None else begun
+    read = kept.read()
     states = dict.fromkeys(right, "right") | {name: verdict.state for name, verdict in _verdicts.items()}
     rows = [
         (n, name, "★" * stars, states.get(name, "not checked"))
         for n in sorted(shown) for name, stars in course[n].items()
-    ] or [(n, "", "", _earned(found, right)) for n, found in course.items()]
+    ] or [(n, "read" if n in read else "", "", _earned(found, right)) for n, found in course.items()]
     everything = {name: stars for found in course.values() for name, stars in found.items()}
     following = next(((n, name) for n, found in course.items() for name in found if name not in right), None)
-    last = f"{_earned(everything, right)} in the whole course"
+    last = f"{_earned(everything, right)} in the whole course, {len(read)} of {len(course)} lessons read"
     last += "; next is {1} in lesson {0}".format(*following) if following else ""
     width = max(len(row[1]) for row in rows)
     text = "\n".join(f"{n}  {name:<{width}}  {stars:<3}  {state}" for n, name, stars, state in rows)
     cells = ["".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) for row in rows]
-    head = "".join(f"<th style='text-align:left'>{title}</th>" for title in ("lesson", "exercise", "", "state"))
+    titles = ("lesson", "exercise", "", "state") if shown else ("lesson", "", "", "stars")
+    head = "".join(f"<th style='text-align:left'>{title}</th>" for title in titles)
     table = f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
     if kept.folder():  # else nothing outlives this notebook, and there is no sum to speak of
         text, table = f"{text}\n{last}.", f"{table}<div>{last}.</div>"

@@ -1,4 +1,6 @@
-"""Right answers, kept as work/answers/NAME.py: plain files, to read, edit and delete. Nothing leaves the machine."""
+"""Right answers, kept as work/answers/NAME.py, and in read.txt the lessons that were read: plain files, to read, edit
+and delete. Nothing leaves the machine.
+"""
 
 import ast
 import contextlib
@@ -40,6 +42,21 @@ def names() -> set[str]:
     """The exercises to which a right answer is kept."""
     where = folder()
     return {path.stem for path in where.glob("*.py")} if where else set()
+
+
+def read() -> set[str]:
+    """The lessons that were read: those of which each exercise was checked once, whatever came out."""
+    file = where / "read.txt" if (where := folder()) else None
+    return set(file.read_text(encoding="utf-8").split()) if file and file.is_file() else set()
+
+
+def note_read(lesson: str) -> None:
+    """Note that a lesson was read, if answers are kept and their folder can be written."""
+    where = folder()
+    if where and lesson not in read():
+        with contextlib.suppress(OSError):
+            where.mkdir(parents=True, exist_ok=True)
+            (where / "read.txt").write_text("".join(f"{n}\n" for n in sorted({*read(), lesson})), encoding="utf-8")
 
 
 def keep(function: Callable, name: str, lesson: str) -> str:

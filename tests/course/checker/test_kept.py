@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import subprocess
 import sys
 from math import sqrt as root
@@ -41,7 +42,7 @@ def test_a_right_answer_is_kept_with_what_it_needs(folder, capsys):
     assert capsys.readouterr().out == "average: right, on 6 inputs.  ✓ ★\n"
     text = (folder / "average.py").read_text(encoding="utf-8")
     assert text.startswith('"""A right answer to average, lesson 00')
-    assert os.listdir(folder) == ["average.py"]
+    assert sorted(os.listdir(folder)) == ["average.py", "read.txt"]
     alone = "from average import average; import numpy as np; print(average(np.ones(2), np.arange(2.0)))"
     found = subprocess.run([sys.executable, "-c", alone], cwd=folder, capture_output=True, text=True, check=True)
     assert found.stdout == "0.5\n"
@@ -62,7 +63,7 @@ def test_a_wrong_answer_leaves_no_file_and_the_right_one_alone(folder):
         return weights @ values
 
     check.answer(forgets, "average")
-    assert not folder.exists()
+    assert not (folder / "average.py").exists()
     check.answer(average)
     before = (folder / "average.py").read_bytes()
     check.answer(forgets, "average")
@@ -91,7 +92,7 @@ def test_what_cannot_stand_alone_is_right_and_says_why_it_is_not_kept(folder, ca
     said = capsys.readouterr().out
     assert said.startswith("average: right")
     assert f"It isn't kept in a file: {why}" in said
-    assert not [*folder.glob("*")]
+    assert not [*folder.glob("*.py")]
 
 
 def test_nothing_is_kept_under_nbgrader_nor_where_the_folder_is_empty(folder, monkeypatch):
@@ -128,15 +129,17 @@ def test_progress_counts_what_other_kernels_kept(folder, capsys):
     assert len(before.splitlines()) == len(check.lessons()) + 1
     assert before.endswith("; next is average in lesson 00.\n")
     assert "0 of 1 ★" in before.splitlines()[0]
-    check.answer(average)
+    check.answer(average)  # the only exercise of lesson 00: it's read
     check._verdicts.clear()
     capsys.readouterr()
     check.progress()
     after = capsys.readouterr().out
-    assert "1 of 1 ★" in after.splitlines()[0]
+    assert re.match(r"00 +read +1 of 1 ★\n01 +0 of", after)
     assert after.splitlines()[-1].startswith("1 of ")
-    assert after.endswith("; next is attention_row in lesson 01.\n")
+    assert after.endswith(" in the whole course, 1 of 27 lessons read; next is attention_row in lesson 01.\n")
     (folder / "average.py").unlink()
+    assert (folder / "read.txt").read_text() == "00\n"
+    (folder / "read.txt").unlink()
     check.progress()
     assert capsys.readouterr().out == before
 
@@ -156,7 +159,7 @@ def test_a_kernel_keeps_what_another_counts(folder):
     assert said[0]["text/plain"] == "average: right, on 6 inputs.  ✓ ★"
     assert "<span" in said[0]["text/html"]
     assert kept.load(folder / "average.py", "average")(np.ones(2), np.arange(2.0)) == 0.5
-    assert said[1]["text/plain"].splitlines()[0].split()[:2] == ["00", "1"]
+    assert said[1]["text/plain"].splitlines()[0].split()[:3] == ["00", "read", "1"]
     assert "next is attention_row in lesson 01" in said[1]["text/html"]
 
 
