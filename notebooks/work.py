@@ -7,12 +7,18 @@ Nothing in work/ is ever overwritten or deleted.
 """
 
 import argparse
+import html
 import json
 import os
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 NOTEBOOKS = Path(__file__).resolve().parent
+FIGURE = re.compile(r'<img alt="([^"]*)"')
+SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
 def lessons(notebooks: Path) -> list[Path]:
@@ -38,12 +44,42 @@ def put(source: Path, target: Path) -> None:
     notebook = json.loads(source.read_text(encoding="utf-8"))
     kernel = {"name": "python3", **{key: get_kernel_dict()[key] for key in ("display_name", "language")}}
     notebook["metadata"].update(kernelspec=kernel, language_info=IPythonKernel.language_info)
-    notebook["cells"] = [cell for cell in notebook["cells"] if not cell["id"].endswith("-colab")]
+    cells = [cell for cell in notebook["cells"] if not cell["id"].endswith("-colab")]
+    solved = source.parent / "solutions" / source.name
+    if source.stem[:2].isdigit() and solved.exists():
+        cells = list(numbered(cells, json.loads(solved.read_text(encoding="utf-8"))["cells"], int(source.stem[:2])))
+    notebook["cells"] = cells
     part = target.with_suffix(".part")
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     part.write_text(text, encoding="utf-8")
     os.replace(part, target)
     nbformat.sign.NotebookNotary().sign(nbformat.reads(text, as_version=4))
+
+
+def numbered(cells: list[dict], solved: list[dict], lesson: int) -> Iterator[dict]:
+    """The cells, and below each figure its number and its caption: those of the site (book/linkable.py).
+
+    A figure that is to be predicted, which only the solved notebook has, gets no words: they'd tell what it shows.
+    """
+    number, below, answers = 0, "", {cell["id"]: cell for cell in solved}
+    for cell in cells:
+        if below and cell["cell_type"] == "markdown":
+            text = "".join(cell["source"])
+            own = re.match(r"\*(?!\*)", text)
+            cell["source"] = f"*Figure {lesson}.{number}: {text[1:]}" if own else f"*{below}*\n\n{text}"
+        elif below:
+            yield {"cell_type": "markdown", "id": f"{cell['id']}-figure", "metadata": {}, "source": f"*{below}*"}
+        below = ""
+        if found := [*FIGURE.findall(shown(cell)), *FIGURE.findall(shown(answers[cell["id"]]))]:
+            number += 1
+            said = SENTENCE.match(html.unescape(found[0]).rstrip(".") + ".")[1] if FIGURE.search(shown(cell)) else ""
+            below = f"Figure {lesson}.{number}" + (f": {said}" if said else "")
+        yield cell
+
+
+def shown(cell: dict[str, Any]) -> str:
+    """The HTML that a cell's outputs hold."""
+    return "".join("".join(output.get("data", {}).get("text/html", "")) for output in cell.get("outputs", []))
 
 
 def version(notebook: Path) -> str | None:

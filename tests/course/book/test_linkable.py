@@ -1,6 +1,7 @@
 """What a reader may want to cite has an address: equations, figures, headings, pages."""
 
 import re
+import runpy
 from collections import Counter
 
 import nbformat
@@ -99,3 +100,15 @@ def test_the_sidebar_shows_what_is_read(page, address):
     page.locator(".sidebar-tree .current-page a.read").wait_for(state="attached")
     page.goto(f"{address}/01_naive_attention.html", wait_until="load")
     assert page.locator(".sidebar-tree a.read").all_inner_texts() == ["00 · Start here"]
+
+
+def test_a_figure_has_its_number_and_caption_in_the_learners_copy_too(soups):
+    numbered = runpy.run_path(str(ROOT / "notebooks/work.py"))["numbered"]
+    for name, soup in soups.items():
+        stored = [nbformat.read(ROOT / f"notebooks/{place}{name}.ipynb", as_version=4) for place in ("", "solutions/")]
+        texts = [cell["source"] for cell in numbered(*(book.cells for book in stored), int(name[:2]))]
+        copied = [found for text in texts for found in re.findall(r"^\*Figure ([\d.]+)(?:: )?(.*)", text)]
+        captions = soup.select("figcaption")
+        assert [number for number, _ in copied] == [c.find(class_="number").text.split()[1] for c in captions]
+        for (_, said), caption in zip(copied, captions):
+            assert re.split(r"[*$\['’]", said)[0] in caption.text
