@@ -7,7 +7,7 @@ On every page, once its HTML is made,
   or tap;
 - a figure gets a number, the anchor ``fig-8-2`` and a caption: the words in italics below it, or else the first
   sentence of its alternative text; the code that draws it folds into the caption (a drawing: see pictures.py);
-- the neighbors stand at the top, too, and what isn't text says what it is;
+- the neighbors stand at the top, too, what isn't text says what it is, and long names in tables may break;
 - the set-up of a lesson, a first cell that is folded and shows nothing, hangs on the box that runs the page;
 - "erratum 3" becomes a link to it, "lesson 05" does on the page of errata, and so does in a lesson the first use of
   each word that the glossary explains (terms.py).
@@ -64,6 +64,7 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     body = BeautifulSoup(context["body"], "html.parser")
     say_what_it_is(body)
     keep_together(body)
+    part_names(body)
     fold_setup(body)
     if found := FIGURES.match(name):
         number_figures(body, str(int(found[1])) if found[1] else "R")
@@ -108,6 +109,13 @@ def keep_together(body: BeautifulSoup) -> None:
                 before.replace_with(before.removesuffix(left))
             if right:
                 after.replace_with(after.removeprefix(right))
+
+
+def part_names(body: BeautifulSoup) -> None:
+    """On a narrow screen a long name in a table breaks after its dots and underscores."""
+    for text in [text for code in body.select("td code") for text in code.find_all(string=True)]:
+        first, *more = re.split(r"(?<=[._])(?=\w)", text)
+        text.replace_with(first, *(part for name in more for part in (body.new_tag("wbr"), NavigableString(name))))
 
 
 def fold_setup(body: BeautifulSoup) -> None:
