@@ -113,7 +113,7 @@ def with_our_name(error: TypeError, given: dict[str, Any], ours: list[str]) -> T
 def shorten(error: Exception) -> None:
     """Leave out the frames below the call if attnlab raised the error itself; what it didn't foresee keeps them all."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    ours = frame.f_globals.get("__name__", "").startswith("attnlab.")
+    ours = frame.f_globals.get("__name__", "").partition(".")[0] in ("attnlab", "attnlab_course")
     if ours and frame.f_code.co_code[frame.f_lasti] == dis.opmap["RAISE_VARARGS"]:
         error.__traceback__ = None
 

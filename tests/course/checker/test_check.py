@@ -87,8 +87,9 @@ def test_nbgrader_needs_an_assertion(monkeypatch, capsys):
     check.answer(RIGHT)
     with pytest.raises(AssertionError, match="not attempted"):
         check.answer(stub, "average")
-    with pytest.raises(AssertionError, match="not right yet"):
+    with pytest.raises(AssertionError, match="not right yet") as caught:
         check.answer(forgets, "average")
+    assert len(caught.traceback) == 1  # nothing of ours in the feedback
     assert capsys.readouterr().err == ""
 
 
@@ -112,6 +113,10 @@ def test_progress_shows_the_lessons_begun_here(capsys):
     assert all(row[3:] == ["not", "checked"] for row in rows)
     with pytest.raises(ValueError, match="there is no lesson '99'"):
         check.progress("99")
+    for call in (check.hint, check.use, check.answer):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            call("nothing")
+        assert len(caught.traceback) == 1  # the learner's own line
 
 
 def test_names_and_errors(capsys):
