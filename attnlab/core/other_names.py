@@ -110,10 +110,13 @@ def with_our_name(error: TypeError, given: dict[str, Any], ours: list[str]) -> T
     return error
 
 
-def shorten(error: Exception) -> None:
-    """Leave out the frames below the call if attnlab raised the error itself; what it didn't foresee keeps them all."""
+def shorten(error: Exception, *packages: str) -> None:
+    """Leave out the frames below the call if attnlab raised the error itself, or one of ``packages``.
+
+    What they didn't foresee keeps them all.
+    """
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    ours = frame.f_globals.get("__name__", "").partition(".")[0] in ("attnlab", "attnlab_course")
+    ours = frame.f_globals.get("__name__", "").partition(".")[0] in ("attnlab", *packages)
     if ours and frame.f_code.co_code[frame.f_lasti] == dis.opmap["RAISE_VARARGS"]:
         error.__traceback__ = None
 

@@ -40,7 +40,7 @@ def _ends_at_call(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except (AssertionError, TypeError, ValueError) as error:
-            shorten(error)
+            shorten(error, "attnlab_course")
             raise
 
     return called
