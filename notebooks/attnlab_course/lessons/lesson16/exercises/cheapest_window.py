@@ -16,8 +16,8 @@ def cheapest_window(bits: Callable[[int, int], float], longest: int, allowed: fl
     """(window, sinks) of the fewest kept keys, window + sinks, with which the model stays within ``allowed``.
 
     ``bits(window, sinks)`` measures bits per byte, which takes minutes: measure at most 28 times. A window is a power
-    of two, or three times one, from 1 to ``longest``; sinks are 0, 1, 2 or 4. More keys never make it worse. With a
-    window of ``longest`` the model is within ``allowed`` for any number of sinks.
+    of two, or three times one, from 1 to ``longest``; sinks are 0, 1, 2 or 4. With the same sinks, a longer window is
+    never worse. With a window of ``longest`` the model is within ``allowed`` for any number of sinks.
     """
     sizes = sorted(x for p in range(longest.bit_length()) for x in (2**p, 3 * 2**p) if x <= longest)
     found = []
@@ -80,7 +80,7 @@ EXERCISE = Exercise(
         ("four keys are enough, whichever", lambda window, sinks: 1.4 + (window + sinks < 4), 512, 1.4),
     ),
     hints=(
-        "More keys never make it worse, so for a given number of sinks, windows from some size up will do: bisect.",
+        "For a given number of sinks a longer window is never worse, so windows from some size up will do: bisect.",
         "There are about 25 windows up to 4,096, and 4 numbers of sinks: 5 measurements each.",
         "Compare window + sinks at the end: a sink costs one key and may save a hundred.",
     ),
