@@ -1,5 +1,6 @@
 """The book's pages beside the lessons keep to the lessons: minutes, links, equations, terms, questions, numbers."""
 
+import builtins
 import math
 import re
 from collections.abc import Callable
@@ -12,7 +13,9 @@ from attnlab_course.instruments import hardware
 
 from attnlab import costs, naive_softmax, safe_attention
 from attnlab.core.geometry import Band
+from tests.course.test_lesson_numbers import code_of
 from tests.support import ROOT
+from tests.support.notebooks import names
 
 BOOK = ROOT / "notebooks" / "book"
 LESSONS = {path.stem[:2]: path for path in sorted((ROOT / "notebooks" / "lessons").glob("[0-9]*.md"))}
@@ -242,6 +245,15 @@ def test_the_hours_that_are_promised(page: str) -> None:
     short = sum(MINUTES[number][0] * {"02": 0.4, "03": 0.6}.get(number, 1) for number in SHORT)
     sums = [sum(minutes) for minutes in zip(*MINUTES.values())]
     assert [60 * int(hours) for hours in said[0]] == pytest.approx([*sums, short], rel=0.12)
+
+
+@pytest.mark.parametrize(("number", "taken", "said"), [("02", "126", "1, 2 and 6"), ("03", "1234", "1 to 4")])
+def test_the_short_way_runs_without_the_sections_that_it_leaves_out(number: str, taken: str, said: str) -> None:
+    assert f"sections {said} of lesson {number}" in " ".join(TEXTS["00"].split())
+    head, *sections = re.split(r"(?m)^## ", TEXTS[number])
+    cells = [names(cell) for part in [head, *(x for x in sections if x[0] in taken)] for cell in code_of(part)]
+    reads, defined = (set().union(*found) for found in zip(*cells))
+    assert not {name for name in reads - defined if not hasattr(builtins, name)}
 
 
 def test_what_the_instructors_page_names_exists() -> None:
