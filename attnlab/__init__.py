@@ -24,8 +24,8 @@ from attnlab.softmax import merge, naive_softmax, online_softmax, safe_softmax
 from attnlab.tiled import tiled_attention, tiled_attention_backward
 
 if TYPE_CHECKING:
-    from attnlab import adapters as adapters, cache as cache, compat as compat, costs as costs, linear as linear
-    from attnlab import measure as measure, paged as paged, ring as ring
+    from attnlab import adapters as adapters, cache as cache, compat as compat, conventions as conventions
+    from attnlab import costs as costs, linear as linear, measure as measure, paged as paged, ring as ring
 
 __version__ = "0.1.0"
 
@@ -34,7 +34,7 @@ METHODS: dict[Method, Attention] = {
     "chunked": chunked_attention, "tiled": tiled_attention,
 }  # fmt: skip
 """The six functions by name, from the bottom of the ladder to the top."""
-ROOMS = ("adapters", "cache", "compat", "costs", "linear", "measure", "paged", "ring")
+ROOMS = ("adapters", "cache", "compat", "conventions", "costs", "linear", "measure", "paged", "ring")
 """Packages and modules beside the six functions."""
 OF_COURSE = {"bench": "", "check": "", "hardware": ".instruments", "machine": ".instruments", "model": "", "plots": "",
              "serve": ""}  # fmt: skip

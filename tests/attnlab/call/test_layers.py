@@ -17,7 +17,7 @@ FLOORS = [
     {"core.dropout", "core.scores"},
     {"softmax", "rotation", "kernels"},  # kernels: on tiles of their own; tiled calls them for arrays on a GPU
     set(attnlab.METHODS),
-    {"adapters", "cache", "compat", "linear", "paged", "ring"},
+    {"adapters", "cache", "compat", "conventions", "linear", "paged", "ring"},
     {FACE},
     {"costs", "measure"},
 ]

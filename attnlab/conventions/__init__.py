@@ -1,0 +1,122 @@
+"""What does an attention function mean by its arguments? Run it on small inputs, and read that off the results.
+
+    found = conventions.of(torch.nn.functional.scaled_dot_product_attention)
+    print(found)                # a table; * where attnlab's contract says something else
+    found.differences(other)    # where two functions differ
+    print(found.adapter())      # the lines that make it keep attnlab's contract, checked
+
+Nothing is taken from documentation. Keys and values are rows of the unit matrix: the entries of a query are its scores,
+and its output is its row of weights. Answers hold for what was run: at most 8 tokens of size 8, in float32 where
+nothing else is said, on one device, with the options that were set. Libraries take another path for each of these, so
+ask every configuration that you use; and in a process that you can lose, as a C++ kernel may end it on an odd mask.
+"""
+
+import contextlib
+import html
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from attnlab.conventions.adapter import source, trial
+from attnlab.conventions.calling import LAYOUTS, Call, Missing, find_call, find_ways, label, said
+from attnlab.conventions.questions import NONE, QUESTIONS
+from attnlab.core.arguments import LIBRARIES, check_choice
+
+import numpy as np
+
+__all__ = ["Conventions", "of"]
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What a function answered: "–" where it couldn't be asked, "refused" where it raised; ``reasons`` says why."""
+
+    call: Call
+    answers: dict[str, str]
+    reasons: dict[str, str]
+
+    def differences(self, other: "Conventions | None" = None) -> dict[str, tuple[str, str]]:
+        """{question: (this one's answer, the other's)} where they differ; without another, from attnlab's contract.
+
+        A question that one of the two couldn't be asked is left out.
+        """
+        theirs = other.answers if other else {question: contract for question, (contract, _) in QUESTIONS.items()}
+        both = {question: (answer, theirs[question]) for question, answer in self.answers.items()}
+        return {question: pair for question, pair in both.items() if pair[0] != pair[1] and NONE not in pair}
+
+    def adapter(self) -> str:
+        """Source of ``attention(query, key, value, *, causal, window, mask, bias, scale)``, which keeps the contract.
+
+        It calls the function that was asked by the name ``function``, takes as many axes as that does, and costs N·M.
+        Before it is returned it is run on random inputs beside ``attnlab.safe_attention``. Raises ValueError where the
+        function has no mask that could say everything, or where results differ.
+        """
+        lines = source(self.answers, self.call)
+        with undisturbed():
+            trial(lines, self.call)
+        return lines
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """The table: a mark where the contract differs, what was asked, the answer with its reason."""
+        ways = ", ".join(f"{role} by {name} {axes}".strip() for role, (name, axes) in self.call.ways.items())
+        how = f"{LIBRARIES[self.call.library]}, {self.call.axes} → {self.call.out_axes}; {ways}"
+        found, reasons = self.differences(), {question: f" ({text})" for question, text in self.reasons.items()}
+        rows = [("*" * (x in found), x, answer + reasons.get(x, "")) for x, answer in self.answers.items()]
+        return [("", label(self.call.function), how), *rows]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{mark:1} {question:<29} {answer}" for mark, question, answer in self.rows())
+
+    def _repr_html_(self) -> str:
+        cells = [[html.escape(cell) for cell in row] for row in self.rows()]
+        body = (f"<tr><td>{a}</td><td>{b}</td><td>{f'<b>{c}</b>' if a else c}</td></tr>" for a, b, c in cells)
+        return f"<table>{''.join(body)}</table>"
+
+
+def of(
+    function: Callable, *, axes: str | None = None, names: dict[str, str] | None = None, library: str | None = None,
+    device: Any = None, patience: float = 20.0,
+) -> Conventions:
+    """The conventions of ``function(query, key, value, ...)``, an attention in NumPy, JAX or PyTorch.
+
+    It returns the output, or a tuple that begins with it; what else it needs ``functools.partial`` can hold.
+    ``axes``, of the query: BHND, BNHD, HND, NHD or ND. ``names``: {role: its keyword} where it has an unusual one, for
+    the roles in ``conventions.calling.KEYWORDS``. ``library``: numpy, jax or torch. By default all are found by trying.
+    ``device``: where arrays go. ``patience``: seconds that a call may take. Random generators, the environment and
+    PyTorch's number of threads are afterwards what they were. Raises TypeError where the function can't be called as
+    attention, TimeoutError where its first call takes longer, and ValueError where it hides something unless told.
+    """
+    here = [library for library in LIBRARIES if library in sys.modules]
+    libraries = [check_choice("library", library, LIBRARIES)] if library else here
+    answers, reasons = dict[str, str](), dict[str, str]()
+    with undisturbed():
+        call = find_call(function, libraries, (axes,) if axes else LAYOUTS, device, patience)
+        find_ways(call, names or {})
+        for question, (_, ask) in QUESTIONS.items():
+            try:
+                answers[question] = ask(call)
+            except (Missing, ModuleNotFoundError) as error:
+                answers[question], reasons[question] = NONE, str(error)
+            except Exception as error:
+                answers[question], reasons[question] = "refused", said(error)
+    return Conventions(call, answers, reasons)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """No warnings; and what the function changes of generators, environment and threads is put back."""
+    states = [(random.getstate, random.setstate), (np.random.get_state, np.random.set_state)]
+    if torch := sys.modules.get("torch"):
+        states += [(torch.get_rng_state, torch.set_rng_state), (torch.get_num_threads, torch.set_num_threads)]
+    kept = [(put, get()) for get, put in states]
+    try:
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"), mock.patch.dict(os.environ):
+            yield
+    finally:
+        for put, state in kept:
+            put(state)

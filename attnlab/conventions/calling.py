@@ -1,0 +1,200 @@
+"""How to call an attention function, found out by trying: whose arrays, which order of axes, which keywords."""
+
+import contextlib
+import importlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnlab.core.arguments import LIBRARIES, kind_of
+
+import numpy as np
+
+Array = np.ndarray
+D = 8  # the size of queries, keys and values
+LAYOUTS = ("BHND", "BNHD", "HND", "NHD", "ND")  # examples, heads, tokens, sizes; H may as well be B
+MASKS = ("BHNM", "HNM", "BNM", "NM", "BM")
+KEYWORDS = {
+    "grouped": "enable_gqa",
+    "seed": "seed",
+    "scale": "scale softmax_scale sm_scale scaling scale_factor",
+    "causal": "causal is_causal use_causal_mask unidirectional",
+    "mask": "mask attn_mask attention_mask bias attn_bias",
+    "bias": "bias attn_bias attention_bias position_bias attn_mask mask attention_mask",
+    "window": "window window_size local_window_size sliding_window sliding_window_size left_window_size",
+    "softcap": "softcap soft_cap logits_soft_cap logit_cap",
+    "sink": "sinks sink s_aux",
+    "lse": "return_lse return_residual return_softmax_lse return_attn_probs with_lse",
+    "dropout": "dropout dropout_p dropout_rate",
+}
+"""What libraries call the argument that plays a role."""
+
+
+class Missing(Exception):
+    """The function has nothing that could be asked."""
+
+
+def pack(x: Array, axes: str, of: str = "BHND") -> Array:
+    """``x`` with ``axes`` in that order; of an axis that isn't among them, index 0."""
+    x = x[tuple(slice(None) if a in axes else 0 for a in of)]
+    return np.einsum(f"{''.join(a for a in of if a in axes)}->{axes}", x)
+
+
+def unpack(x: Array, axes: str) -> Array:
+    """The way back, to (B, H, N, D): length 1 where there was no axis."""
+    x = np.einsum(f"{axes}->{''.join(a for a in 'BHND' if a in axes)}", x)
+    return np.expand_dims(x, [i for i, a in enumerate("BHND") if a not in axes])
+
+
+def to_numpy(x: Any) -> Array:
+    """In float64, whatever it came in."""
+    return np.asarray(x.detach().double().cpu() if kind_of(x) == "torch" else x).astype(float)
+
+
+def label(function: Callable) -> str:
+    """Its name, that of what ``functools.partial`` holds, or its class's."""
+    function = getattr(function, "func", function)
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def said(error: Exception) -> str:
+    """The kind of an error, and the first line of its words."""
+    return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+
+
+@dataclass
+class Call:
+    """The function in one form: NumPy arrays (B, H, N, D) and roles (causal, mask, ...) in, NumPy arrays out."""
+
+    function: Callable
+    library: str
+    axes: str
+    device: Any
+    patience: float
+    out_axes: str = ""
+    ways: dict[str, tuple[str, str]] = field(default_factory=dict)  # by role: a keyword, and axes if it's an array
+    scale: float = 1.0  # what it multiplies by when it isn't told
+    attend: bool = True  # what True in a boolean mask means
+
+    def array(self, x: Any, axes: str, of: str = "BHND", dtype: str = "float32") -> Any:
+        """A NumPy array as one of the function's library, with these axes."""
+        if not isinstance(x, np.ndarray):
+            return x
+        x = pack(x[(None,) * (4 - x.ndim)], axes, of)
+        if self.library == "torch":
+            torch = importlib.import_module("torch")
+            return torch.tensor(x, dtype=torch.bool if x.dtype == bool else getattr(torch, dtype), device=self.device)
+        if dtype == "bfloat16":
+            importlib.import_module("ml_dtypes")  # NumPy then knows the name
+        x = x if x.dtype == bool else x.astype(dtype)
+        return x if self.library == "numpy" else importlib.import_module("jax").device_put(x, self.device)
+
+    def results(self, *qkv: Any, dtype: str = "float32", **roles: Any) -> tuple:
+        """What the function returns, as a tuple of arrays of its library. The axes of a role's array end in N, M."""
+        if lost := [role for role in roles if role not in self.ways]:
+            raise Missing(f"no argument for {lost[0]}")
+        if len({self.ways[role][0] for role in roles}) < len(roles):
+            raise Missing(f"one argument for {' and '.join(roles)}")
+        options = {"seed": 7} if "dropout" in roles and "seed" in self.ways else {}
+        for role, x in roles.items():
+            options[self.ways[role][0]] = self.array(x, self.ways[role][1], "BHNM", dtype)
+        start = time.perf_counter()
+        got = self.function(*(self.array(x, self.axes, dtype=dtype) for x in qkv), **options)
+        if (took := time.perf_counter() - start) > self.patience:
+            raise TimeoutError(f"a call of {label(self.function)} took {took:.0f} s; to wait longer pass patience=")
+        return tuple(got) if isinstance(got, tuple | list) else (got,)
+
+    def __call__(self, *qkv: Array, **roles: Any) -> Array:
+        """The output as (B, H, N, D)."""
+        return unpack(to_numpy(self.results(*qkv, **roles)[0]), self.out_axes)
+
+    def inputs(self, scores: Array) -> list[Array]:
+        """Queries whose scores are these (..., N, M), once scaled; keys and values are rows of the unit matrix."""
+        scores = scores[(None,) * (4 - scores.ndim)]
+        one = np.zeros((*scores.shape[:2], scores.shape[3], D)) + np.eye(scores.shape[3], D)
+        return [scores / self.scale @ one, one, one.copy()]
+
+    def weights(self, scores: Array, **roles: Any) -> Array:
+        """The weights (N, M) that these scores get: with such values, they are the output."""
+        return self(*self.inputs(scores), **roles)[0, 0, :, : scores.shape[-1]]
+
+    def gradient(self, scores: Array, **roles: Any) -> dict[str, Array]:
+        """Of the sum of the output of query 0, for query, key and value."""
+        if self.library == "numpy":
+            raise Missing("no gradients in NumPy")
+        arrays = [self.array(x, self.axes) for x in self.inputs(scores)]
+        first = self.array(np.eye(len(scores), 1) + np.zeros(D), self.out_axes)
+        total = lambda *arrays: (self.results(*arrays, **roles)[0] * first).sum()  # noqa: E731
+        if self.library == "jax":
+            found = importlib.import_module("jax").grad(total, (0, 1, 2))(*arrays)
+        else:
+            found = importlib.import_module("torch").autograd.grad(total(*(x.requires_grad_() for x in arrays)), arrays)
+        return dict(zip(("query", "key", "value"), map(to_numpy, found)))
+
+    def hide(self, role: str, visible: Array) -> Any:
+        """What to give by this role so that only ``visible`` remains."""
+        return {"mask": visible == self.attend, "bias": np.where(visible, 0, -np.inf)}.get(role, True)
+
+
+def find_call(function: Callable, libraries: list[str], layouts: tuple[str, ...], *limits: Any) -> Call:
+    """How to call it at all: query n scores 60 with one key at most n, random in each head, and 0 with the others.
+
+    Only in the right order of axes is the output about that key's value, be the function causal or not.
+    """
+    random, reasons = np.random.default_rng(0), dict[int, str]()
+    chosen, value = random.integers(0, np.arange(1, 6), (2, 3, 5)), random.normal(size=(2, 3, 5, D))
+    query, key = 60 * np.eye(5, D)[chosen], np.zeros((2, 3, 5, D)) + np.eye(5, D)
+    expected = np.take_along_axis(value, chosen[..., None], 2)
+    for call in (Call(function, library, axes, *limits) for library in libraries for axes in layouts):
+        try:
+            out = call.results(query, key, value)[0]
+        except TimeoutError:
+            raise
+        except Exception as error:
+            reasons.setdefault(0, said(error))
+            continue
+        call.out_axes = "".join({2: "B", 3: "H", 5: "N", D: "D"}.get(x, "?") for x in getattr(out, "shape", ()))
+        if kind_of(out) != call.library:
+            reasons.setdefault(1, f"for {LIBRARIES[call.library]} arrays it returns {type(out).__name__}")
+        elif sorted(call.out_axes) != sorted(call.axes):
+            given, got = pack(query, call.axes).shape, tuple(out.shape)
+            reasons.setdefault(2, f"for a query of shape {given} it returns shape {got}")
+        elif not np.allclose(to_numpy(out), pack(expected, call.out_axes), atol=0.02):
+            reasons.setdefault(3, f"with axes {call.axes} it returns something else than softmax(query·key)·value")
+        else:
+            return call
+    reason, way = reasons[max(reasons)], "wrap it as a function of query, key and value, or pass library= or axes="
+    if any(word in reason.lower() for word in ("cuda", "gpu", "device")):
+        way = "pass device=, such as 'cuda'"
+    raise TypeError(f"{label(function)} could not be called as attention: {reason}; {way}")
+
+
+def find_ways(call: Call, names: dict[str, str]) -> None:
+    """The scale, and what else can be asked: a keyword plays a role if it is accepted and changes the result.
+
+    The scale shows in the last of four queries, which sees four keys even where the function is causal unless told.
+    """
+    first, *_, last = call.weights(np.eye(1, 4).repeat(4, 0))[3]
+    if not (first > 0 and last > 0 and first != last):
+        raise ValueError(f"{label(call.function)} hides something from its last query, unless told; wrap it")
+    call.scale = float(np.log(first / last))
+    scores = np.random.default_rng(1).normal(size=(2, 3, 5, 5))
+    seen = np.arange(25).reshape(5, 5) % 3 != np.arange(6).reshape(2, 3, 1, 1) % 2
+    plain, trial = call.results(*call.inputs(scores)), dict(mask=seen, bias=seen / 2, sink=0 * scores + 0.5)
+    trial |= dict(scale=0.1, window=1, softcap=0.5, dropout=0.5, seed=7)
+    for role, keywords in (KEYWORDS | names).items():
+        all_axes = {"mask": MASKS, "bias": MASKS, "sink": ("H",)}.get(role, ("",))
+        for way in ((name, axes) for axes in all_axes for name in keywords.split()):
+            call.ways[role] = way
+            with contextlib.suppress(Exception):
+                got = call.results(*call.inputs(scores), **{role: trial.get(role, True)})
+                same = np.allclose(to_numpy(got[0]), to_numpy(plain[0]), atol=1e-3, equal_nan=True)
+                if role in ("seed", "grouped") or len(got) > len(plain) or not same:
+                    break
+            del call.ways[role]
+        if role in names and role not in call.ways:
+            raise ValueError(f"names has {role}={keywords!r}, which {label(call.function)} refuses or ignores")
+    if "mask" in call.ways:
+        shown, *_, last = call.weights(np.zeros((1, 4)), mask=np.arange(4) < np.array([[3]]))[0]
+        call.attend = not last > shown
