@@ -37,7 +37,7 @@ COMPILES = {"seen": 0, "cleared": 0}
 NIGHTLY = tuple(f"tests/course/{room}" for room in ("bench/", "lessons/", "model/", "serve/", "test_own_engine.py"))
 """Rooms of tests/course of which only what is marked daily runs every day: the lessons, run whole, use them, too."""
 
-VERSIONS = ("numpy", "jax", "jaxlib", "ml_dtypes", "torch", "triton", "transformers", "flax", "equinox")
+VERSIONS = ("numpy", "jax", "jaxlib", "ml_dtypes", "torch", "triton", "transformers", "flax", "equinox", "onnx")
 
 
 def quick_xla():

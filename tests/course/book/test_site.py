@@ -14,7 +14,7 @@ from bs4 import BeautifulSoup
 from tests.support import ROOT
 
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
-ROOMS = ("adapters.flax", "cache", "compat", "conventions", "costs", "linear", "paged", "ring")
+ROOMS = ("adapters.flax", "adapters.onnx", "cache", "compat", "conventions", "costs", "linear", "paged", "ring")
 OF_COURSE = ("instruments.machine", "model", "plots", "serve")
 PUBLIC = ("attnlab", *(f"attnlab.{room}" for room in ROOMS), *(f"attnlab_course.{room}" for room in OF_COURSE))
 
