@@ -1,6 +1,5 @@
 """How to call an attention function, found out by trying: whose arrays, which order of axes, which keywords."""
 
-import contextlib
 import importlib
 import time
 from collections.abc import Callable
@@ -29,6 +28,11 @@ KEYWORDS = {
     "dropout": "dropout dropout_p dropout_rate",
 }
 """What libraries call the argument that plays a role."""
+SCORES = np.random.default_rng(1).normal(size=(2, 3, 5, 5))
+SHOWN = np.arange(25).reshape(5, 5) % 3 != np.arange(6).reshape(2, 3, 1, 1) % 2
+GIVEN = {"mask": SHOWN, "bias": SHOWN / 2, "sink": 0 * SCORES + 0.5, "scale": 0.1, "window": 1, "softcap": 0.5,
+         "dropout": 0.5, "seed": 7}  # fmt: skip
+"""What is tried; True by any other role."""
 
 
 class Missing(Exception):
@@ -45,6 +49,18 @@ def unpack(x: Array, axes: str) -> Array:
     """The way back, to (B, H, N, D): length 1 where there was no axis."""
     x = np.einsum(f"{axes}->{''.join(a for a in 'BHND' if a in axes)}", x)
     return np.expand_dims(x, [i for i, a in enumerate("BHND") if a not in axes])
+
+
+def softmax(scores: Array) -> Array:
+    """NaN in a row of −∞."""
+    with np.errstate(invalid="ignore"):
+        p = np.exp(scores - scores.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True)
+
+
+def hid(visible: Array) -> Array:
+    """What to add to scores."""
+    return np.where(visible, 0, -np.inf)
 
 
 def to_numpy(x: Any) -> Array:
@@ -134,7 +150,7 @@ class Call:
 
     def hide(self, role: str, visible: Array) -> Any:
         """What to give by this role so that only ``visible`` remains."""
-        return {"mask": visible == self.attend, "bias": np.where(visible, 0, -np.inf)}.get(role, True)
+        return {"mask": visible == self.attend, "bias": hid(visible)}.get(role, True)
 
 
 def find_call(function: Callable, libraries: list[str], layouts: tuple[str, ...], *limits: Any) -> Call:
@@ -179,22 +195,39 @@ def find_ways(call: Call, names: dict[str, str]) -> None:
     if not (first > 0 and last > 0 and first != last):
         raise ValueError(f"{label(call.function)} hides something from its last query, unless told; wrap it")
     call.scale = float(np.log(first / last))
-    scores = np.random.default_rng(1).normal(size=(2, 3, 5, 5))
-    seen = np.arange(25).reshape(5, 5) % 3 != np.arange(6).reshape(2, 3, 1, 1) % 2
-    plain, trial = call.results(*call.inputs(scores)), dict(mask=seen, bias=seen / 2, sink=0 * scores + 0.5)
-    trial |= dict(scale=0.1, window=1, softcap=0.5, dropout=0.5, seed=7)
+    plain = call.results(*call.inputs(SCORES))
     for role, keywords in (KEYWORDS | names).items():
+        effects = {}
         all_axes = {"mask": MASKS, "bias": MASKS, "sink": ("H",)}.get(role, ("",))
-        for way in ((name, axes) for axes in all_axes for name in keywords.split()):
+        for way in ((name, axes) for name in keywords.split() for axes in all_axes):
             call.ways[role] = way
-            with contextlib.suppress(Exception):
-                got = call.results(*call.inputs(scores), **{role: trial.get(role, True)})
-                same = np.allclose(to_numpy(got[0]), to_numpy(plain[0]), atol=1e-3, equal_nan=True)
-                if role in ("seed", "grouped") or len(got) > len(plain) or not same:
-                    break
+            effects[way] = effect(call, role, plain)
+            if effects[way] == 2:
+                break
+        call.ways[role] = max(effects, key=effects.__getitem__)
+        if not effects[call.ways[role]]:
             del call.ways[role]
-        if role in names and role not in call.ways:
-            raise ValueError(f"names has {role}={keywords!r}, which {label(call.function)} refuses or ignores")
+            if role in names:
+                raise ValueError(f"names has {role}={keywords!r}, which {label(call.function)} refuses or ignores")
     if "mask" in call.ways:
         shown, *_, last = call.weights(np.zeros((1, 4)), mask=np.arange(4) < np.array([[3]]))[0]
         call.attend = not last > shown
+
+
+def effect(call: Call, role: str, plain: tuple) -> int:
+    """Of its keyword: 0 if it's refused or changes nothing, 2 if it does what it should, 1 if something else."""
+    few = [np.zeros((1, heads, 5, D)) for heads in (4, 2, 2)]
+    try:
+        got = call.results(*(few if role == "grouped" else call.inputs(SCORES)), **{role: GIVEN.get(role, True)})
+    except Exception:
+        return 0
+    if role in ("grouped", "seed", "lse"):
+        return 2 * (role != "lse" or len(got) > len(plain))
+    out = to_numpy(got[0])
+    if np.allclose(out, to_numpy(plain[0]), atol=1e-3, equal_nan=True):
+        return 0
+    if role not in ("mask", "bias"):
+        return 2
+    x = GIVEN[role][tuple(slice(None if a in call.ways[role][1] else 1) for a in "BHNM")]
+    axes, added = call.out_axes.replace("D", "M"), [x] if role == "bias" else [hid(x), hid(~x)]
+    return 1 + any(np.allclose(out[..., :5], pack(softmax(SCORES + y), axes, "BHNM"), atol=1e-3) for y in added)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.conventions.calling import Array, Call, D, Missing, to_numpy
+from attnlab.conventions.calling import Array, Call, D, Missing, hid, softmax, to_numpy
 from attnlab.core.arguments import dtype_name
 
 import numpy as np
@@ -35,18 +35,6 @@ def named(seen: Array, candidates: dict[str, Any]) -> str:
     """The candidates that predict what was seen."""
     fits = [name for name, x in candidates.items() if np.all(np.isnan(x) | (abs(seen - x) < 1e-3))]
     return " or ".join(fits) or str(np.array(seen).round(3).tolist())
-
-
-def softmax(scores: Array) -> Array:
-    """NaN in a row of −∞."""
-    with np.errstate(invalid="ignore"):
-        p = np.exp(scores - scores.max(-1, keepdims=True))
-        return p / p.sum(-1, keepdims=True)
-
-
-def hid(visible: Array) -> Array:
-    """What to add to scores."""
-    return np.where(visible, 0, -INF)
 
 
 def reads(call: Call, scores: Array, candidates: dict[str, Array], **roles: Any) -> str:

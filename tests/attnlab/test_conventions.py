@@ -478,6 +478,36 @@ def test_a_keyword_of_its_own_and_what_partial_holds():
     assert str(found).startswith("  attention  ")
 
 
+def test_a_mask_of_keys_alone_beside_a_bias():
+    """Whose axes aren't taken for (N, M), though an array of these is accepted and hides something."""
+
+    def attention(query, key, value, mask=None, attn_bias=None, **ignored):
+        mask = mask if mask is None else mask[: len(query), None, None]
+        return safe_attention(query, key, value, mask=mask, bias=attn_bias)
+
+    found = conventions.of(attention)
+    assert (found.call.ways["mask"], found.call.ways["bias"]) == (("mask", "BM"), ("attn_bias", "BHNM"))
+    assert found.answers["sees nothing: half by each"] == "0"
+    names = {"function": attention}
+    exec(found.adapter(), names)
+    assert conventions.of(names["attention"]).differences() == {}
+
+
+def test_a_flag_for_groups():
+    """Is none where it's only swallowed."""
+
+    def attention(query, key, value, mask=None, **ignored):
+        assert query.shape[1] == key.shape[1]
+        return safe_attention(query, key, value, mask=mask)
+
+    found = conventions.of(attention)
+    assert "grouped" not in found.call.ways
+    assert found.answers["4 query heads on 2"] == "refused"
+    names = {"function": attention}
+    exec(found.adapter(), names)
+    assert conventions.of(names["attention"]).answers["4 query heads on 2"] == "h // G"
+
+
 def test_nothing_is_left_changed():
     """Whatever the function does to generators, to the environment and to threads."""
 
