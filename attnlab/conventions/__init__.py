@@ -80,7 +80,7 @@ class Conventions:
 
 def of(
     function: Callable, *, axes: str | None = None, names: dict[str, str] | None = None, library: str | None = None,
-    device: Any = None, patience: float = 20.0,
+    device: Any = None, patience: float = 60.0,
 ) -> Conventions:
     """The conventions of ``function(query, key, value, ...)``, an attention in NumPy, JAX or PyTorch.
 

@@ -385,10 +385,12 @@ LIBRARIES = {
 
 @functools.cache
 def of_library(make):
-    return conventions.of(make())
+    return conventions.of(make(), patience=600)
 
 
-@pytest.mark.parametrize("make", LIBRARIES)
+@pytest.mark.parametrize("make", [
+    pytest.param(make, marks=pytest.mark.full) if make is flex else make for make in LIBRARIES
+])  # fmt: skip
 def test_libraries(make):
     answers = of_library(make).answers
     assert {question: answers[question] for question in LIBRARIES[make]} == LIBRARIES[make]
@@ -400,16 +402,15 @@ def test_libraries(make):
 def test_adapters_of_libraries_leave_no_difference(make):
     names = {"function": make()}
     exec(of_library(make).adapter(), names)
-    adapted = conventions.of(names["attention"])
-    left = adapted.differences()
-    assert {q: x for q, x in left.items() if q not in ("values of size 5",)} == {}
+    left = conventions.of(names["attention"], patience=600).differences()
+    assert {*left} <= {"values of size 5"}  # which no adapter can mend
 
 
 @pytest.mark.parametrize("library", [pytest.param("jax", marks=pytest.mark.full), "torch"])
 def test_attnlab_keeps_its_contract(library):
     needs(library)
     __import__(library)
-    answers = conventions.of(safe_attention, library=library)
+    answers = conventions.of(safe_attention, library=library, patience=600)
     assert answers.differences() == {}
     assert {answers.answers[f"its gradient: {how}"] for how in ("boolean mask", "−∞ mask", "causal")} == {"0"}
 
