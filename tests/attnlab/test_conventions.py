@@ -469,6 +469,15 @@ def test_arrays_of_another_library():
     refused(TypeError, "for NumPy arrays it returns Tensor; wrap it", conventions.of, mixed, library="numpy")
 
 
+def test_arrays_go_where_they_are_told():
+    needs("torch")
+    import torch
+
+    with torch.device("meta"):  # holds no numbers
+        assert conventions.of(safe_attention, library="torch", device="cpu").differences() == {}
+        refused(TypeError, "meta tensor; no data.*; wrap it", conventions.of, safe_attention, library="torch")
+
+
 def test_a_keyword_of_its_own_and_what_partial_holds():
     def attention(query, key, value, cap, blocked=None):
         assert cap is None
