@@ -385,7 +385,7 @@ LIBRARIES = {
 
 @functools.cache
 def of_library(make):
-    return conventions.of(make(), patience=600)
+    return conventions.of(make(), patience=600.0)
 
 
 @pytest.mark.parametrize("make", [
@@ -402,7 +402,7 @@ def test_libraries(make):
 def test_adapters_of_libraries_leave_no_difference(make):
     names = {"function": make()}
     exec(of_library(make).adapter(), names)
-    left = conventions.of(names["attention"], patience=600).differences()
+    left = conventions.of(names["attention"], patience=600.0).differences()
     assert {*left} <= {"values of size 5"}  # which no adapter can mend
 
 
@@ -410,7 +410,7 @@ def test_adapters_of_libraries_leave_no_difference(make):
 def test_attnlab_keeps_its_contract(library):
     needs(library)
     __import__(library)
-    answers = conventions.of(safe_attention, library=library, patience=600)
+    answers = conventions.of(safe_attention, library=library, patience=600.0)
     assert answers.differences() == {}
     assert {answers.answers[f"its gradient: {how}"] for how in ("boolean mask", "−∞ mask", "causal")} == {"0"}
 
