@@ -17,7 +17,7 @@ import os
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -45,9 +45,9 @@ class Conventions:
 
         A question that one of the two couldn't be asked is left out.
         """
-        theirs = other.answers if other else {question: contract for question, (contract, _) in QUESTIONS.items()}
-        both = {question: (answer, theirs[question]) for question, answer in self.answers.items()}
-        return {question: pair for question, pair in both.items() if pair[0] != pair[1] and NONE not in pair}
+        theirs = other.answers if other else {x: contract for x, (contract, _) in QUESTIONS.items()}
+        both = {x: (answer, theirs.get(x, NONE)) for x, answer in self.answers.items()}
+        return {x: pair for x, pair in both.items() if pair[0] != pair[1] and NONE not in pair}
 
     def adapter(self) -> str:
         """Source of ``attention(query, key, value, *, causal, window, mask, bias, scale)``, which keeps the contract.
@@ -65,7 +65,7 @@ class Conventions:
         """The table: a mark where the contract differs, what was asked, the answer with its reason."""
         ways = ", ".join(f"{role} by {name} {axes}".strip() for role, (name, axes) in self.call.ways.items())
         how = f"{LIBRARIES[self.call.library]}, {self.call.axes} → {self.call.out_axes}; {ways}"
-        found, reasons = self.differences(), {question: f" ({text})" for question, text in self.reasons.items()}
+        found, reasons = self.differences(), {x: f" ({reason})" for x, reason in self.reasons.items()}
         rows = [("*" * (x in found), x, answer + reasons.get(x, "")) for x, answer in self.answers.items()]
         return [("", label(self.call.function), how), *rows]
 
@@ -73,23 +73,24 @@ class Conventions:
         return "\n".join(f"{mark:1} {question:<29} {answer}" for mark, question, answer in self.rows())
 
     def _repr_html_(self) -> str:
-        cells = [[html.escape(cell) for cell in row] for row in self.rows()]
-        body = (f"<tr><td>{a}</td><td>{b}</td><td>{f'<b>{c}</b>' if a else c}</td></tr>" for a, b, c in cells)
-        return f"<table>{''.join(body)}</table>"
+        cell = "<td>{}</td><td>{}</td><td>{}</td>"
+        rows = [(a, b, f"<b>{html.escape(c)}</b>" if a else html.escape(c)) for a, b, c in self.rows()]
+        return "".join(["<table>", *(f"<tr>{cell.format(a, html.escape(b), c)}</tr>" for a, b, c in rows), "</table>"])
 
 
 def of(
     function: Callable, *, axes: str | None = None, names: dict[str, str] | None = None, library: str | None = None,
-    device: Any = None, patience: float = 60.0,
+    device: Any = None, patience: float = 60.0, questions: Iterable[str] = tuple(QUESTIONS),
 ) -> Conventions:
     """The conventions of ``function(query, key, value, ...)``, an attention in NumPy, JAX or PyTorch.
 
     It returns the output, or a tuple that begins with it; what else it needs ``functools.partial`` can hold.
     ``axes``, of the query: BHND, BNHD, HND, NHD or ND. ``names``: {role: its keyword} where it has an unusual one, for
     the roles in ``conventions.calling.KEYWORDS``. ``library``: numpy, jax or torch. By default all are found by trying.
-    ``device``: where arrays go. ``patience``: seconds that a call may take. Random generators, the environment and
-    PyTorch's number of threads are afterwards what they were. Raises TypeError where the function can't be called as
-    attention, TimeoutError where its first call takes longer, and ValueError where it hides something unless told.
+    ``device``: where arrays go. ``patience``: seconds that a call may take. ``questions``: some of QUESTIONS. Random
+    generators, the environment and PyTorch's number of threads are afterwards what they were. Raises TypeError where
+    the function can't be called as attention, TimeoutError where its first call takes longer, and ValueError where it
+    hides something unless told.
     """
     here = [library for library in LIBRARIES if library in sys.modules]
     libraries = [check_choice("library", library, LIBRARIES)] if library else here
@@ -97,9 +98,9 @@ def of(
     with undisturbed():
         call = find_call(function, libraries, (axes,) if axes else LAYOUTS, device, patience)
         find_ways(call, names or {})
-        for question, (_, ask) in QUESTIONS.items():
+        for question in questions:
             try:
-                answers[question] = ask(call)
+                answers[question] = QUESTIONS[question][1](call)
             except (Missing, ModuleNotFoundError) as error:
                 answers[question], reasons[question] = NONE, str(error)
             except Exception as error:

@@ -7,15 +7,15 @@ from attnlab.safe import safe_attention
 
 import numpy as np
 
-BEGIN = """
-import MODULE as xp
+SOURCE = """
+import {module} as xp
 
 
 def attention(query, key, value, *, causal=False, window=None, mask=None, bias=None, scale=None):
     n, m, dtype = query.shape[-2], key.shape[-2], query.dtype
     if m == 0:
-        return xp.zeros((*query.shape[:-1], value.shape[-1]), dtype=dtype, DEVICE)
-    i, j = xp.arange(n, DEVICE)[:, None] + (m - n), xp.arange(m, DEVICE)
+        return xp.zeros((*query.shape[:-1], value.shape[-1]), dtype=dtype{device})
+    i, j = xp.arange(n{device})[:, None] + (m - n), xp.arange(m{device})
     window = window if isinstance(window, tuple) else (window, window)
     left, right = (n + m if w in (None, -1) else w for w in window)
     visible = (j >= i - left) & (j <= i + (min(right, 0) if causal else right))
@@ -25,12 +25,15 @@ def attention(query, key, value, *, causal=False, window=None, mask=None, bias=N
     live = visible.any(-1)[..., None]
     used = visible.reshape(*key.shape[:-2], -1, m).any(-2)[..., None]  # what is hidden may hold NaN
     query, key, value = (xp.where(w, x, 0.0) for w, x in ((live, query), (used, key), (used, value)))
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    query = query * ((query.shape[-1] ** -0.5 if scale is None else scale) / ({default}))
+    LINES
+    out = function({arrays}, {option})
+    return xp.where(live, (out[0] if isinstance(out, tuple) else out){back}, 0.0).{cast}(dtype)
 """.lstrip()
-END = """
-    out = function(ARRAYS, OPTIONS)
-    return xp.where(live, (out[0] if isinstance(out, tuple) else out)BACK, 0.0).CAST(dtype)
-""".lstrip("\n")
+ADD = "bias = xp.where(visible, 0.0 if bias is None else {bias}, xp.where(live, -xp.inf, 0.0))"
+REFUSE = "if bias is not None:\n        raise NotImplementedError('it has no float mask')"
+WIDEN = "query, key, value = (x.{cast}(xp.float32) for x in (query, key, value))"
+REPEAT = "key, value = (xp.{repeat}(x, query.shape[-3] // key.shape[-3], -3) for x in (key, value))"
 WORDS = {
     "numpy": ("numpy", "", "astype", "repeat"), "jax": ("jax.numpy", "", "astype", "repeat"),
     "torch": ("torch", ", device=query.device", "to", "repeat_interleave"),
@@ -39,38 +42,24 @@ WORDS = {
 
 def source(answers: dict[str, str], call: Call) -> str:
     """Its lines. One mask says all; a row that sees nothing sees everything there, and is set to 0 afterwards."""
-    full, lines, options = "".join(a for a in "BHNM" if a in call.axes + "M"), list[str](), list[str]()
-    name = {role: name for role, (name, axes) in call.ways.items() if role not in ("mask", "bias") or axes == full}
-    added = "bias" in name and answers["a float mask"].startswith("added")
-    if not added and ("mask" not in name or answers["True in a boolean mask"] not in ("attend", "hide")):
+    full = "".join(a for a in "BHNM" if a in call.axes + "M")
+    name = {role: name for role, (name, axes) in call.ways.items() if axes == full}
+    words = dict(zip(("module", "device", "cast", "repeat"), WORDS[call.library]))
+    words["default"] = "query.shape[-1] ** -0.5" if answers["scale, unless given"] == "1/√D" else f"{call.scale:.7g}"
+    swap, words["back"] = (".swapaxes(-3, -2)" if "NH" in axes else "" for axes in (call.axes, call.out_axes))
+    words["arrays"] = ", ".join(x + swap for x in ("query", "key", "value"))
+    if "bias" in name and answers["a float mask"].startswith("added"):
+        words["bias"] = f"bias / ({words['default']})" if "before" in answers["a float mask"] else "bias"
+        words["option"], lines = f"{name['bias']}=bias.{words['cast']}(query.dtype)", [ADD]
+    elif "mask" in name and answers["True in a boolean mask"] in ("attend", "hide"):
+        words["option"], lines = f"{name['mask']}={'' if call.attend else '~'}(visible | ~live)", [REFUSE]
+    else:
         raise ValueError("it has no mask that says for every query of every head what it sees")
-    default = "query.shape[-1] ** -0.5" if answers["scale, unless given"] == "1/√D" else f"{call.scale:.7g}"
+    if "grouped" in call.ways or answers["4 query heads on 2"] not in ("h // G", "–"):
+        lines.append(REPEAT)
     if {answer for question, answer in answers.items() if "float16: " in question} - {"right", "–"}:
-        lines.append("query, key, value = (x.CAST(xp.float32) for x in (query, key, value))")
-    early = "before" in answers["a float mask"]
-    if "scale" in name and not early and answers["scale of 0"] == answers["scale below 0"] == "as given":
-        options.append(f"{name['scale']}=scale")
-    else:
-        lines.append(f"query = query * (scale / ({default}))")
-    if "grouped" in name:
-        options.append(f"{name['grouped']}=True")
-    elif answers["4 query heads on 2"] not in ("h // G", "–"):
-        lines.append("key, value = (xp.REPEAT(x, query.shape[-3] // key.shape[-3], -3) for x in (key, value))")
-    if added:
-        given = f"bias / ({default})" if early else "bias"
-        lines.append(f"bias = xp.where(visible, 0.0 if bias is None else {given}, xp.where(live, -xp.inf, 0.0))")
-        options.append(f"{name['bias']}=bias.CAST(query.dtype)")
-    else:
-        lines += ["if bias is not None:", '    raise NotImplementedError("it has no float mask")']
-        options.append(f"{name['mask']}={'' if call.attend else '~'}(visible | ~live)")
-    swap, back = (".swapaxes(-3, -2)" if "NH" in axes else "" for axes in (call.axes, call.out_axes))
-    arrays = ", ".join(x + swap for x in ("query", "key", "value"))
-    words = {"ARRAYS": arrays, "OPTIONS": ", ".join(options), "BACK": back}
-    words |= dict(zip(("MODULE", ", DEVICE", "CAST", "REPEAT"), WORDS[call.library]))
-    text = BEGIN + "".join(f"    {line}\n" for line in lines) + END
-    for word, by in words.items():
-        text = text.replace(word, by)
-    return text
+        lines.append(WIDEN)
+    return SOURCE.replace("LINES", "\n    ".join(lines)).format(**words)
 
 
 def trial(lines: str, call: Call) -> None:
@@ -78,15 +67,14 @@ def trial(lines: str, call: Call) -> None:
     names: dict[str, Any] = {"function": call.function}
     exec(lines, names)
     random, axes = np.random.default_rng(3), "".join(a for a in "BHND" if a in call.axes)
-    for n, m in ((3, 5), (5, 3), (4, 4)):
+    for n, m, rules in ((3, 5, {"causal": True}), (5, 3, {"window": (1, 0)}), (4, 4, {"scale": -0.3})):
         arrays = [random.normal(size=(2, heads, length, D)) for heads, length in ((4, n), (2, m), (2, m))]
         given = {"mask": random.random((2, 4, n, m)) < 0.7, "bias": random.normal(size=(2, 4, n, m))}
         given["mask"][:, :, 1], given["mask"][..., 1], given["bias"][:, 1, 2] = False, False, -np.inf
         arrays[1][:, :, 1] = arrays[2][:, :, 1] = np.nan
-        given = given if "no float mask" not in lines else {"mask": given["mask"]}
-        for rules in ({"causal": True}, {"window": (1, 0)}, {"scale": -0.3}):
-            options = {name: call.array(x, axes) for name, x in (given | rules).items()}
-            out = to_numpy(names["attention"](*(call.array(x, axes) for x in arrays), **options))
-            off = abs(out - pack(safe_attention(*arrays, **given, **rules), axes)).max()
-            if not off < 1e-3:
-                raise ValueError(f"it can't be adapted so: {off:.2g} off for N = {n}, M = {m} and {[*rules]}")
+        given = given if REFUSE not in lines else {"mask": given["mask"]}
+        options = {name: call.array(x, axes) for name, x in (given | rules).items()}
+        out = to_numpy(names["attention"](*(call.array(x, axes) for x in arrays), **options))
+        off = abs(out - pack(safe_attention(*arrays, **given, **rules), axes)).max()
+        if not off < 1e-3:
+            raise ValueError(f"it can't be adapted so: {off:.2g} off for N = {n}, M = {m} and {[*rules]}")

@@ -3,10 +3,11 @@
 import importlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attnlab.core.arguments import LIBRARIES, kind_of
+from attnlab.measure import GRADIENTS
 
 import numpy as np
 
@@ -45,11 +46,15 @@ def pack(x: Array, axes: str, of: str = "BHND") -> Array:
     return np.einsum(f"{''.join(a for a in of if a in axes)}->{axes}", x)
 
 
+def letters(x: Any) -> str:
+    """The axes of an array that belongs to 2 examples, 3 heads and 5 tokens of size 8."""
+    return "".join({2: "B", 3: "H", 5: "N", D: "D"}.get(size, "?") for size in x.shape)
+
+
 def softmax(scores: Array) -> Array:
     """NaN in a row of −∞."""
-    with np.errstate(invalid="ignore"):
-        p = np.exp(scores - scores.max(-1, keepdims=True))
-        return p / p.sum(-1, keepdims=True)
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
 
 
 def hid(visible: Array) -> Array:
@@ -91,13 +96,13 @@ class Call:
         """A NumPy array as one of the function's library, with these axes."""
         if not isinstance(x, np.ndarray):
             return x
-        x = pack(x[(None,) * (4 - x.ndim)], axes, of)
+        x, dtype = pack(x[(None,) * (4 - x.ndim)], axes, of), "bool" if x.dtype == bool else dtype
         if self.library == "torch":
             torch = importlib.import_module("torch")
-            return torch.tensor(x, dtype=torch.bool if x.dtype == bool else getattr(torch, dtype), device=self.device)
+            return torch.tensor(x, dtype=getattr(torch, dtype), device=self.device)
         if dtype == "bfloat16":
             importlib.import_module("ml_dtypes")  # NumPy then knows the name
-        x = x if x.dtype == bool else x.astype(dtype)
+        x = x.astype(dtype)
         return x if self.library == "numpy" else importlib.import_module("jax").device_put(x, self.device)
 
     def results(self, *qkv: Any, dtype: str = "float32", **roles: Any) -> tuple:
@@ -106,9 +111,9 @@ class Call:
             raise Missing(f"no argument for {lost[0]}")
         if len({self.ways[role][0] for role in roles}) < len(roles):
             raise Missing(f"one argument for {' and '.join(roles)}")
-        options = {"seed": 7} if "dropout" in roles and "seed" in self.ways else {}
-        for role, x in roles.items():
-            options[self.ways[role][0]] = self.array(x, self.ways[role][1], "BHNM", dtype)
+        roles |= {"seed": 7} if "dropout" in roles and "seed" in self.ways else {}
+        ways = {role: self.ways[role] for role in roles}
+        options = {name: self.array(roles[role], axes, "BHNM", dtype) for role, (name, axes) in ways.items()}
         start = time.perf_counter()
         got = self.function(*(self.array(x, self.axes, dtype=dtype) for x in qkv), **options)
         if (took := time.perf_counter() - start) > self.patience:
@@ -135,18 +140,15 @@ class Call:
         """Of the sum of the output of query 0, for query, key and value."""
         if self.library == "numpy":
             raise Missing("no gradients in NumPy")
-        arrays = [self.array(x, self.axes) for x in self.inputs(scores)]
+        arrays = (self.array(x, self.axes) for x in self.inputs(scores))
         first = self.array(np.eye(len(scores), 1) + np.zeros(D), self.out_axes)
-        total = lambda *arrays: (self.results(*arrays, **roles)[0] * first).sum()  # noqa: E731
-        if self.library == "jax":
-            found = importlib.import_module("jax").grad(total, (0, 1, 2))(*arrays)
-        else:
-            found = importlib.import_module("torch").autograd.grad(total(*(x.requires_grad_() for x in arrays)), arrays)
+        _, *found = GRADIENTS[self.library](lambda *qkv: self.results(*qkv, **roles)[0], *arrays, first)
         return dict(zip(("query", "key", "value"), map(to_numpy, found)))
 
-    def hide(self, role: str, visible: Array) -> Any:
-        """What to give by this role so that only ``visible`` remains."""
-        return {"mask": visible == self.attend, "bias": hid(visible)}.get(role, True)
+    def hide(self, **visible: Array) -> dict[str, Any]:
+        """What to give by these roles so that only what's ``visible`` by each remains."""
+        ways = {"mask": lambda x: x == self.attend, "bias": hid, "causal": lambda x: True}
+        return {role: ways[role](x) for role, x in visible.items()}
 
 
 def find_call(function: Callable, libraries: list[str], layouts: tuple[str, ...], *limits: Any) -> Call:
@@ -154,30 +156,27 @@ def find_call(function: Callable, libraries: list[str], layouts: tuple[str, ...]
 
     Only in the right order of axes is the output about that key's value, be the function causal or not.
     """
-    random, reasons = np.random.default_rng(0), dict[int, str]()
+    random, faults = np.random.default_rng(0), list[Exception]()
     chosen, value = random.integers(0, np.arange(1, 6), (2, 3, 5)), random.normal(size=(2, 3, 5, D))
     query, key = 60 * np.eye(5, D)[chosen], np.zeros((2, 3, 5, D)) + np.eye(5, D)
     expected = np.take_along_axis(value, chosen[..., None], 2)
     for call in (Call(function, library, axes, *limits) for library in libraries for axes in layouts):
         try:
             out = call.results(query, key, value)[0]
-            seen = to_numpy(out) if kind_of(out) == call.library else None
+            if kind_of(out) != call.library:
+                raise Missing(f"for {LIBRARIES[call.library]} arrays it returns {type(out).__name__}")
+            if sorted(letters(out)) != sorted(call.axes):
+                given = pack(query, call.axes).shape
+                raise Missing(f"for a query of shape {given} it returns shape {tuple(out.shape)}")
+            if not np.allclose(to_numpy(out), pack(expected, letters(out)), atol=0.02):
+                raise Missing(f"with axes {call.axes} it returns something else than softmax(query·key)·value")
+            return replace(call, out_axes=letters(out))
         except TimeoutError:
             raise
         except Exception as error:
-            reasons.setdefault(0, said(error))
-            continue
-        call.out_axes = "".join({2: "B", 3: "H", 5: "N", D: "D"}.get(x, "?") for x in getattr(out, "shape", ()))
-        if seen is None:
-            reasons.setdefault(1, f"for {LIBRARIES[call.library]} arrays it returns {type(out).__name__}")
-        elif sorted(call.out_axes) != sorted(call.axes):
-            given, got = pack(query, call.axes).shape, tuple(out.shape)
-            reasons.setdefault(2, f"for a query of shape {given} it returns shape {got}")
-        elif not np.allclose(seen, pack(expected, call.out_axes), atol=0.02):
-            reasons.setdefault(3, f"with axes {call.axes} it returns something else than softmax(query·key)·value")
-        else:
-            return call
-    reason, way = reasons[max(reasons)], "wrap it as a function of query, key and value, or pass library= or axes="
+            faults.append(error)
+    reason = next((str(fault) for fault in faults if isinstance(fault, Missing)), said(faults[0]))
+    way = "wrap it as a function of query, key and value, or pass library= or axes="
     way = "pass device=, such as 'cuda'" if any(x in reason.lower() for x in ("cuda", "gpu", "device")) else way
     raise TypeError(f"{label(function)} could not be called as attention: {reason}; {way}")
 
@@ -196,15 +195,14 @@ def find_ways(call: Call, names: dict[str, str]) -> None:
         effects = {}
         all_axes = {"mask": MASKS, "bias": MASKS, "sink": ("H",)}.get(role, ("",))
         for way in ((name, axes) for name in keywords.split() for axes in all_axes):
-            call.ways[role] = way
-            effects[way] = effect(call, role, plain)
+            effects[way] = effect(replace(call, ways=call.ways | {role: way}), role, plain)
             if effects[way] == 2:
                 break
-        call.ways[role] = max(effects, key=effects.__getitem__)
-        if not effects[call.ways[role]]:
-            del call.ways[role]
-            if role in names:
-                raise ValueError(f"names has {role}={keywords!r}, which {label(call.function)} refuses or ignores")
+        best = max(effects, key=effects.__getitem__)
+        if effects[best]:
+            call.ways[role] = best
+        elif role in names:
+            raise ValueError(f"names has {role}={keywords!r}, which {label(call.function)} refuses or ignores")
     if "mask" in call.ways:
         shown, *_, last = call.weights(np.zeros((1, 4)), mask=np.arange(4) < np.array([[3]]))[0]
         call.attend = not last > shown

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.conventions.calling import Array, Call, D, Missing, hid, softmax, to_numpy
+from attnlab.conventions.calling import SCORES, Array, Call, D, Missing, hid, letters, softmax, to_numpy
 from attnlab.core.arguments import dtype_name
 
 import numpy as np
@@ -18,8 +18,11 @@ ONE = np.array([[1.0, 0, 0, 0]])  # the scores of one query
 SEEN = np.array([[True, True, False, True]])  # key 2 is hidden
 BIAS = np.array([[0, 0.7, -1, 0.2]])
 CAPPED = np.tanh(2 * ONE)
+STEPS = np.arange(4)[:, None] + np.zeros(5)  # all scores of query n are n
+LSE = np.arange(4) + math.log(5)
 SCALES = {"1/√D": D**-0.5, "1": 1.0, "1/D": 1 / D, "√D": D**0.5}
-READS = {(0, 0, 1, 1): "h // G", (0, 1, 0, 1): "h mod Hk", (0,): NONE}  # the last where there's no axis of heads
+EMPTY = {"boolean mask": ["mask"], "−∞ mask": ["bias"], "half by each": ["mask", "bias"], "causal": ["causal"]}
+SINKS = {"a score": math.log(2), "a score, then scaled": D**-0.5 * math.log(2), "a weight": math.log(math.log(2))}
 
 # Keys that a query sees: how many on its left, how many on its right, and whether the diagonal ends at the last key.
 ALL = {"sees all": (INF, INF, 0)}
@@ -31,10 +34,10 @@ WINDOWS = {f"{left} left, {right} right, {name}": (left, right, at) for left in 
 BOTH = {name: x for name, x in WINDOWS.items() if x[1] in (0, 2)}  # with causal: it counts, or doesn't
 
 
-def named(seen: Array, candidates: dict[str, Any]) -> str:
+def named(seen: Array, candidates: dict[str, Any], otherwise: str = "") -> str:
     """The candidates that predict what was seen."""
     fits = [name for name, x in candidates.items() if np.all(np.isnan(x) | (abs(seen - x) < 1e-3))]
-    return " or ".join(fits) or str(np.array(seen).round(3).tolist())
+    return " or ".join(fits) or otherwise or str(np.array(seen).round(3).tolist())
 
 
 def reads(call: Call, scores: Array, candidates: dict[str, Array], **roles: Any) -> str:
@@ -62,16 +65,15 @@ def floating(call: Call) -> str:
 
 def together(call: Call, first: str, second: str) -> str:
     """Two ways to hide: the first hides key 2, the second what isn't causal, or key 0."""
-    i, j = np.indices((4, 4))
-    one, other = SEEN & (j >= 0), j <= i if second == "causal" else j > 0
+    one, other = SEEN.repeat(4, 0), np.tri(4) > 0 if second == "causal" else np.arange(4) > np.zeros((4, 1))
     candidates = {"both": hid(one & other), f"{first} alone": hid(one), f"{second} alone": hid(other)}
-    return reads(call, 0.0 * i, candidates, **{first: call.hide(first, one), second: call.hide(second, other)})
+    return reads(call, np.zeros((4, 4)), candidates, **call.hide(**{first: one, second: other}))
 
 
 def hidden(call: Call) -> str:
     """The weight of a hidden key where all scores are equal, where it scores 10¹², and where the others score −10¹²."""
     cases = {"": 0 * ONE, " at a score of 10¹²": 1e12 * ~SEEN, " beside −10¹²": -1e12 * SEEN}
-    weights = {name: call.weights(x, mask=call.hide("mask", SEEN))[0, 2] for name, x in cases.items()}
+    weights = {name: call.weights(x, **call.hide(mask=SEEN))[0, 2] for name, x in cases.items()}
     return ", ".join(f"{weight:.2g}{name}" for name, weight in weights.items() if weight != 0) or "0"
 
 
@@ -80,7 +82,7 @@ def leaks(call: Call, which: int) -> str:
     role, n, m = ("mask", 2, 4) if "mask" in call.ways else ("causal", 3, 3)
     arrays = call.inputs(np.zeros((n, m)))
     arrays[which][:, :, 2] = np.nan
-    out = call(*arrays, **{role: call.hide(role, SEEN.repeat(n, 0))})
+    out = call(*arrays, **call.hide(**{role: SEEN.repeat(n, 0)}))
     return "leaks" if np.isnan(out[:, :, :2]).any() else "stays hidden"
 
 
@@ -89,23 +91,22 @@ def heads(call: Call, count: int) -> str:
     value = np.zeros((1, count, 3, D)) + np.eye(count, D)[:, None]
     roles = dict.fromkeys({"grouped"} & {*call.ways}, True)
     read = tuple(call(np.zeros((1, 4, 2, D)), 0 * value, value, **roles)[0, :, 0].argmax(-1).tolist())
-    return READS.get(read, str(read))
+    return {(0, 0, 1, 1): "h // G", (0, 1, 0, 1): "h mod Hk", (0,): NONE}.get(read, str(read))  # (0,): no such axis
 
 
-def nothing(call: Call, *roles: str) -> tuple[Array, dict[str, Any]]:
+def nothing(call: Call, *roles: str) -> dict[str, Any]:
     """Scores whose row 0 sees nothing, and what hides all from it; of two roles each hides half."""
     if roles == ("causal",):
         if "bottom right" not in pattern(call, 5, 3, LONG, causal=True):
             raise Missing("no such row")
-        return np.eye(1, 2).repeat(4, 0), {"causal": True}
+        return {"scores": np.eye(1, 2).repeat(4, 0), "causal": True}
     shown = [np.eye(3, 1) == 0 | (np.arange(4) // 2 == k) * (len(roles) > 1) for k in range(2)]
-    return ONE.repeat(3, 0), {role: call.hide(role, x) for role, x in zip(roles, shown)}
+    return {"scores": ONE.repeat(3, 0), **call.hide(**dict(zip(roles, shown)))}
 
 
 def empty(call: Call, *roles: str, dtype: str = "float32") -> str:
     """The row that sees nothing, as weights. Its scores differ, or a mean would look like a softmax."""
-    scores, given = nothing(call, *roles)
-    row = call.weights(scores, dtype=dtype, **given)[0]
+    row = call.weights(**nothing(call, *roles), dtype=dtype)[0]
     names = {"0": 0 * row, "mean": 0 * row + 1 / row.size, "as if it saw all": softmax(np.eye(1, row.size)[0])}
     names |= {"all on what only the mask hides": np.array([0, 0, 0.5, 0.5])} if len(roles) > 1 else {}
     return "NaN" if np.isnan(row).all() else named(row, names)
@@ -113,23 +114,13 @@ def empty(call: Call, *roles: str, dtype: str = "float32") -> str:
 
 def slope(call: Call, role: str) -> str:
     """The gradients of that row."""
-    scores, given = nothing(call, role)
-    found = {name: abs(x).max() for name, x in call.gradient(scores, **given).items()}
+    found = {name: abs(x).max() for name, x in call.gradient(**nothing(call, role)).items()}
     return ", ".join(f"{'NaN' if x != x else 'not 0'} for {name}" for name, x in found.items() if not x < 1e-6) or "0"
 
 
-def lse(call: Call, what: str) -> str:
-    """Of 2 examples, 3 heads, 4 queries n, each of which scores n with 5 keys."""
-    if what == "empty":
-        scores, roles = nothing(call, "mask" if "mask" in call.ways else "bias")
-        return f"{to_numpy(call.results(*call.inputs(scores), lse=True, **roles)[1]).ravel()[0]:.3g}"
-    scores = np.zeros((2, 3, 4, 5)) + np.arange(4)[:, None]
-    found = call.results(*call.inputs(scores), lse=True, dtype="float16" if what == "dtype" else "float32")[1]
-    axes = "".join({2: "B", 3: "H", 4: "N"}.get(size, str(size)) for size in found.shape)
-    if what != "base" or "N" not in axes:
-        return dtype_name(found) if what == "dtype" else axes
-    row, true = np.moveaxis(to_numpy(found), axes.index("N"), -1).reshape(-1, 4)[0], np.arange(4) + math.log(5)
-    return named(row, {"natural": true, "base 2": true / math.log(2), "no logarithm": np.exp(true)})
+def lse(call: Call, scores: Array, **options: Any) -> Any:
+    """What comes beside the output, if it's asked for."""
+    return call.results(*call.inputs(scores), lse=True, **options)[1]
 
 
 def half(call: Call, size: int, dtype: str = "float16") -> str:
@@ -141,25 +132,22 @@ def half(call: Call, size: int, dtype: str = "float16") -> str:
     return named(call(key[:, :, :1], key, value, dtype=dtype, **roles)[0, 0, 0, :3].round(2), {"right": right})
 
 
-def sink(call: Call) -> str:
-    """A sink of log 2 beside scores of 1, 0, 0, 0."""
-    seen, own = call.weights(ONE, sink=np.full((1, 1), math.log(2))), math.log(2)
-    names = {"a score": own, "a score, then scaled": own * call.scale, "a weight": math.log(own)}
-    return named(seen, {name: softmax(np.append(ONE, [[x]], 1))[:, :4] for name, x in names.items()})
-
-
-def dropped(call: Call, what: str) -> str:
+def dropped(call: Call) -> Array:
     """Half of 256 weights of 1/4 in each of 2 examples and 3 heads."""
-    found, again = (call(*call.inputs(np.zeros((2, 3, 64, 4))), dropout=0.5)[..., :4] for _ in range(2))
-    kept = found > 1e-6
-    if what == "again":
-        return "the same" if np.array_equal(found, again) else "another"
-    if what == "factor":
-        whole = np.allclose(found.sum(-1)[kept.any(-1)], 1)
-        return "until they sum to 1" if whole else named(found[kept], {"by 1/(1 − p)": 0.5, "not at all": 0.25})
-    equal = {"examples": kept[:1] == kept[-1:], "heads": kept[:, :1] == kept[:, -1:], "queries": kept[:, :, :1] == kept}
-    there = {"examples": len(kept) > 1, "heads": kept.shape[1] > 1, "queries": True}
-    return ", ".join(name for name, x in equal.items() if there[name] and x.all()) or "nothing"
+    return call(*call.inputs(np.zeros((2, 3, 64, 4))), dropout=0.5)[..., :4].round(4)
+
+
+def factor(weights: Array) -> str:
+    """By what the weights that are kept are multiplied."""
+    if np.allclose(weights.sum(-1)[weights.any(-1)], 1, atol=0.01):
+        return "until they sum to 1"
+    return named(weights[weights > 0], {"by 1/(1 − p)": 0.5, "not at all": 0.25})
+
+
+def shared(kept: Array) -> str:
+    """By which axes the pattern is the same."""
+    axes = [(axis, name) for axis, name in enumerate(("examples", "heads", "queries")) if kept.shape[axis] > 1]
+    return ", ".join(name for axis, name in axes if (kept == kept.take([0], axis)).all()) or "nothing"
 
 
 QUESTIONS: dict[str, tuple[str, Callable[[Call], str]]] = {
@@ -184,7 +172,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[Call], str]]] = {
     "boolean and float mask": ("both", lambda c: together(c, "mask", "bias")),
     "cap and boolean mask": (NONE, lambda c: reads(c, 2 * ONE, {
         "the cap first": CAPPED + hid(SEEN), "the mask first": np.where(SEEN, CAPPED, -1),
-    }, softcap=1.0, mask=c.hide("mask", SEEN))),
+    }, softcap=1.0, **c.hide(mask=SEEN))),
     "cap and float mask": (NONE, lambda c: reads(c, 2 * ONE, {
         "the cap first": CAPPED + BIAS, "the mask first": np.tanh(2 * ONE + BIAS)}, softcap=1.0, bias=BIAS)),
     "weight of a hidden key": ("0", hidden),
@@ -193,26 +181,24 @@ QUESTIONS: dict[str, tuple[str, Callable[[Call], str]]] = {
     "4 query heads on 2": ("h // G", lambda c: heads(c, 2)),
     "4 query heads on 1": ("(0, 0, 0, 0)", lambda c: heads(c, 1)),
     "values of size 5": ("5", lambda c: str(c(*c.inputs(np.eye(4))[:2], np.zeros((1, 1, 4, 5))).shape[-1])),
-    "sees nothing: boolean mask": ("0", lambda c: empty(c, "mask")),
-    "sees nothing: that in float16": ("0", lambda c: empty(c, "mask", dtype="float16")),
-    "sees nothing: −∞ mask": ("0", lambda c: empty(c, "bias")),
-    "sees nothing: half by each": ("0", lambda c: empty(c, "mask", "bias")),
-    "sees nothing: causal": ("0", lambda c: empty(c, "causal")),
+    **{f"sees nothing: {how}": ("0", lambda c, roles=roles: empty(c, *roles)) for how, roles in EMPTY.items()},
+    "sees nothing: mask, float16": ("0", lambda c: empty(c, "mask", dtype="float16")),
     "sees nothing: M = 0": ("0", lambda c: named(c(*(np.zeros((1, 1, n, D)) for n in (2, 0, 0))), {"0": 0.0})),
-    "its gradient: boolean mask": ("0", lambda c: slope(c, "mask")),
-    "its gradient: −∞ mask": ("0", lambda c: slope(c, "bias")),
-    "its gradient: causal": ("0", lambda c: slope(c, "causal")),
-    "lse": ("natural", lambda c: lse(c, "base")),
-    "lse: axes": ("BHN", lambda c: lse(c, "axes")),
-    "lse: dtype for float16": ("float32", lambda c: lse(c, "dtype")),
-    "lse: sees nothing": ("-inf", lambda c: lse(c, "empty")),
-    "sink": (NONE, sink),
+    **{f"its gradient: {how}": ("0", lambda c, role=role: slope(c, role))
+       for how, (role, *more) in EMPTY.items() if not more},
+    "lse": ("natural", lambda c: named(to_numpy(lse(c, STEPS)).ravel()[:4], {
+        "natural": LSE, "base 2": LSE / math.log(2), "no logarithm": np.exp(LSE)})),
+    "lse: axes": ("BHN", lambda c: letters(lse(c, SCORES))),
+    "lse: dtype for float16": ("float32", lambda c: dtype_name(lse(c, ONE, dtype="float16"))),
+    "lse: sees nothing": ("-inf", lambda c: f"{to_numpy(lse(c, **nothing(c, 'mask'))).ravel()[0]:.3g}"),
+    "sink": (NONE, lambda c: named(c.weights(ONE, sink=np.full((1, 1), math.log(2))), {
+        name: softmax(np.append(ONE, [[x]], 1))[:, :4] for name, x in SINKS.items()})),
     "float16: 70,000 keys": ("right", lambda c: half(c, 0)),
     "bfloat16: 70,000 keys": ("right", lambda c: half(c, 0, "bfloat16")),
     "float16: q·k of 131,072": ("right", lambda c: half(c, 128)),
     "float16: score of 185,000": ("right", lambda c: half(c, 256)),
-    "dropout scales the kept": ("by 1/(1 − p)", lambda c: dropped(c, "factor")),
-    "dropout is shared by": ("nothing", lambda c: dropped(c, "shared")),
-    "dropout, called again": ("the same", lambda c: dropped(c, "again")),
+    "dropout scales the kept": ("by 1/(1 − p)", lambda c: factor(dropped(c))),
+    "dropout is shared by": ("nothing", lambda c: shared(dropped(c) > 0)),
+    "dropout, called again": ("the same", lambda c: named(dropped(c), {"the same": dropped(c)}, "another")),
 }  # fmt: skip
 """{question: (the contract's answer, what asks)}; "–" where the contract has no such argument."""

@@ -41,7 +41,7 @@ SOLUTION = "````{{dropdown}} Solution\n:class-container: solution\n\n```{{code-b
 LIVE = "```{{raw}} html\n{}\n```"
 VERDICT = "\n```{{raw}} html\n{}\n```\n"
 MOVES = "*In JupyterLab this cell has something to move; the static pictures of this page say the same.*"
-LOOKED_UP = ("reproductions", "errata", "recipes")
+LOOKED_UP = ("reproductions", "errata", "recipes", "libraries")
 QUESTIONS = "Have you understood it? [The concept questions of this lesson](/questions/{}.md)"
 
 

@@ -271,9 +271,9 @@ def test_every_candidate_is_planted_and_differs_from_its_rivals(monkeypatch):
     """In a row that both fill, by much more than rounding."""
     rivals = []
 
-    def recorded(seen, candidates):
+    def recorded(seen, candidates, *otherwise):
         rivals.append(candidates)
-        return named(seen, candidates)
+        return named(seen, candidates, *otherwise)
 
     named = questions.named
     monkeypatch.setattr(questions, "named", recorded)

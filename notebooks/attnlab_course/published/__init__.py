@@ -5,6 +5,8 @@ values in base units (bytes, seconds), where KB, MB and GB are 2¹⁰, 2²⁰ an
 
 What became of each claim stands once, in ``verdicts.toml``: a lesson shows its part where it teaches (``verdicts``),
 and the page of reproductions shows all of it and is held against it (``claims``) where it computes a verdict.
+
+``libraries.toml`` is another record: what other libraries' attention functions did when they were run (``libraries``).
 """
 
 import itertools
@@ -90,7 +92,7 @@ def names() -> list[str]:
     """Every record there is."""
     files = resources.files(__name__).iterdir()
     found = {file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")}
-    return sorted(found - {"verdicts"})
+    return sorted(found - {"verdicts", "libraries"})
 
 
 def load(name: str) -> PublishedTable:

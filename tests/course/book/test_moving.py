@@ -139,6 +139,15 @@ def test_a_page_is_filtered(page, address, name, rows, words, most):
     assert len(shown) < most < page.locator(rows).count()
 
 
+def test_the_table_of_libraries_is_filtered(page, address):
+    page.goto(f"{address}/libraries.html", wait_until="load")
+    rows = page.locator(".conventions tbody tr")
+    page.get_by_label("h mod Hk").check()
+    shown = page.locator(".conventions tbody tr:visible").all_inner_texts()
+    assert 1 < len(shown) < rows.count()
+    assert all("h mod Hk" in row for row in shown)
+
+
 def test_the_masks_of_lesson_11_end_at_the_counts(page, open_page):
     figure = open_page("11_block_sparse_attention")
     words = figure.locator("output")

@@ -78,7 +78,7 @@ def test_a_dead_link_is_noticed(tmp_path, html, wrong):
 def test_every_page_of_the_course_is_there(site):
     contents = (site / "index.html").read_text(encoding="utf-8")
     games = ["attention_puzzles", "guess_the_bug", "memory_golf", "your_own_engine"]
-    for name in [*LESSONS, *games, "recipes", "reproductions", "errata", "reference/index"]:
+    for name in [*LESSONS, *games, "recipes", "libraries", "reproductions", "errata", "reference/index"]:
         assert (site / f"{name}.html").is_file()
         assert f'href="{name}.html"' in contents
     glyphs = re.findall(r'<svg [^>]*class="glyph".*?</svg>', contents)  # on a card for each lesson
