@@ -5,10 +5,10 @@
     found.differences(other)    # where two functions differ
     print(found.adapter())      # the lines that make it keep attnlab's contract, checked
 
-Nothing is taken from documentation. Keys and values are rows of the unit matrix: the entries of a query are its scores,
-and its output is its row of weights. Answers hold for what was run: at most 8 tokens of size 8, in float32 where
-nothing else is said, on one device, with the options that were set. Libraries take another path for each of these, so
-ask every configuration that you use; and in a process that you can lose, as a C++ kernel may end it on an odd mask.
+Keys and values are rows of the unit matrix: a query's entries are its scores, and its output is its weights. Answers
+hold for what was run: at most 8 tokens of size 8, in float32 unless it's said, on one device, with one set of options.
+Libraries take another path for each of these: ask every configuration that you use, and in a process that you can lose,
+as a C++ kernel may end it on an odd mask.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from unittest import mock
 
 from attnlab.conventions.adapter import source, trial
 from attnlab.conventions.calling import LAYOUTS, Call, Missing, find_call, find_ways, label, said
-from attnlab.conventions.questions import NONE, QUESTIONS
+from attnlab.conventions.questions import NONE, QUESTIONS, Asked
 from attnlab.core.arguments import LIBRARIES, check_choice
 
 import numpy as np
@@ -52,9 +52,9 @@ class Conventions:
     def adapter(self) -> str:
         """Source of ``attention(query, key, value, *, causal, window, mask, bias, scale)``, which keeps the contract.
 
-        It calls the function that was asked by the name ``function``, takes as many axes as that does, and costs N·M.
-        Before it is returned it is run on random inputs beside ``attnlab.safe_attention``. Raises ValueError where the
-        function has no mask that could say everything, or where results differ.
+        It calls the one that was asked by the name ``function``, takes as many axes, and costs N·M. It has been run on
+        random inputs beside ``attnlab.safe_attention``. Raises ValueError where the function has no mask that could say
+        everything, or where results differ.
         """
         lines = source(self.answers, self.call)
         with undisturbed():
@@ -65,17 +65,17 @@ class Conventions:
         """The table: a mark where the contract differs, what was asked, the answer with its reason."""
         ways = ", ".join(f"{role} by {name} {axes}".strip() for role, (name, axes) in self.call.ways.items())
         how = f"{LIBRARIES[self.call.library]}, {self.call.axes} → {self.call.out_axes}; {ways}"
-        found, reasons = self.differences(), {x: f" ({reason})" for x, reason in self.reasons.items()}
-        rows = [("*" * (x in found), x, answer + reasons.get(x, "")) for x, answer in self.answers.items()]
+        reasons, differ = {x: f" ({reason})" for x, reason in self.reasons.items()}, self.differences()
+        rows = [("*" * (x in differ), x, answer + reasons.get(x, "")) for x, answer in self.answers.items()]
         return [("", label(self.call.function), how), *rows]
 
     def __str__(self) -> str:
         return "\n".join(f"{mark:1} {question:<29} {answer}" for mark, question, answer in self.rows())
 
     def _repr_html_(self) -> str:
-        cell = "<td>{}</td><td>{}</td><td>{}</td>"
-        rows = [(a, b, f"<b>{html.escape(c)}</b>" if a else html.escape(c)) for a, b, c in self.rows()]
-        return "".join(["<table>", *(f"<tr>{cell.format(a, html.escape(b), c)}</tr>" for a, b, c in rows), "</table>"])
+        rows = [map(html.escape, row) for row in self.rows()]
+        cells = [f"<td>{a}</td><td>{b}</td><td>{f'<b>{c}</b>' if a else c}</td>" for a, b, c in rows]
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def of(
@@ -84,19 +84,17 @@ def of(
 ) -> Conventions:
     """The conventions of ``function(query, key, value, ...)``, an attention in NumPy, JAX or PyTorch.
 
-    It returns the output, or a tuple that begins with it; what else it needs ``functools.partial`` can hold.
-    ``axes``, of the query: BHND, BNHD, HND, NHD or ND. ``names``: {role: its keyword} where it has an unusual one, for
-    the roles in ``conventions.calling.KEYWORDS``. ``library``: numpy, jax or torch. By default all are found by trying.
-    ``device``: where arrays go. ``patience``: seconds that a call may take. ``questions``: some of QUESTIONS. Random
-    generators, the environment and PyTorch's number of threads are afterwards what they were. Raises TypeError where
-    the function can't be called as attention, TimeoutError where its first call takes longer, and ValueError where it
-    hides something unless told.
+    It returns the output, or a tuple that begins with it; what else it needs ``functools.partial`` can hold. What isn't
+    given is found by trying: ``axes`` of the query, such as BNHD; ``names``, {role: its keyword} for the roles in
+    ``conventions.calling.KEYWORDS``; ``library``, numpy, jax or torch. ``device``: where arrays go. ``patience``:
+    seconds that a call may take. ``questions``: some of QUESTIONS. Random generators, the environment and PyTorch's
+    number of threads are afterwards what they were. Raises TypeError where the function can't be called as attention,
+    TimeoutError where its first call takes longer, and ValueError where it hides something unless told.
     """
-    here = [library for library in LIBRARIES if library in sys.modules]
-    libraries = [check_choice("library", library, LIBRARIES)] if library else here
+    libraries = [check_choice("library", library, LIBRARIES)] if library else [x for x in LIBRARIES if x in sys.modules]
     answers, reasons = dict[str, str](), dict[str, str]()
     with undisturbed():
-        call = find_call(function, libraries, (axes,) if axes else LAYOUTS, device, patience)
+        call = Asked(**vars(find_call(function, libraries, (axes,) if axes else LAYOUTS, device, patience)))
         find_ways(call, names or {})
         for question in questions:
             try:

@@ -14,7 +14,7 @@ import numpy as np
 Array = np.ndarray
 D = 8  # the size of queries, keys and values
 LAYOUTS = ("BHND", "BNHD", "HND", "NHD", "ND")  # examples, heads, tokens, sizes; H may as well be B
-MASKS = ("BHNM", "HNM", "BNM", "NM", "BM")
+AXES = dict.fromkeys(("mask", "bias"), ("BHNM", "HNM", "BNM", "NM", "BM")) | {"sink": ("H",)}  # by role
 KEYWORDS = {
     "grouped": "enable_gqa",
     "seed": "seed",
@@ -31,8 +31,8 @@ KEYWORDS = {
 """What libraries call the argument that plays a role."""
 SCORES = np.random.default_rng(1).normal(size=(2, 3, 5, 5))
 SHOWN = np.arange(25).reshape(5, 5) % 3 != np.arange(6).reshape(2, 3, 1, 1) % 2
-GIVEN = {"mask": SHOWN, "bias": SHOWN / 2, "sink": 0 * SCORES + 0.5, "scale": 0.1, "window": 1, "softcap": 0.5,
-         "dropout": 0.5, "seed": 7}  # fmt: skip
+GIVEN = {"mask": SHOWN, "bias": SHOWN / 2, "sink": 0 * SCORES + 0.5, "window": 1, "seed": 7,
+         **dict.fromkeys(("scale", "softcap", "dropout"), 0.5)}  # fmt: skip
 """What is tried; True by any other role."""
 
 
@@ -166,8 +166,8 @@ def find_call(function: Callable, libraries: list[str], layouts: tuple[str, ...]
             if kind_of(out) != call.library:
                 raise Missing(f"for {LIBRARIES[call.library]} arrays it returns {type(out).__name__}")
             if sorted(letters(out)) != sorted(call.axes):
-                given = pack(query, call.axes).shape
-                raise Missing(f"for a query of shape {given} it returns shape {tuple(out.shape)}")
+                given, got = pack(query, call.axes).shape, tuple(out.shape)
+                raise Missing(f"for a query of shape {given} it returns shape {got}")
             if not np.allclose(to_numpy(out), pack(expected, letters(out)), atol=0.02):
                 raise Missing(f"with axes {call.axes} it returns something else than softmax(query·key)·value")
             return replace(call, out_axes=letters(out))
@@ -176,9 +176,10 @@ def find_call(function: Callable, libraries: list[str], layouts: tuple[str, ...]
         except Exception as error:
             faults.append(error)
     reason = next((str(fault) for fault in faults if isinstance(fault, Missing)), said(faults[0]))
-    way = "wrap it as a function of query, key and value, or pass library= or axes="
-    way = "pass device=, such as 'cuda'" if any(x in reason.lower() for x in ("cuda", "gpu", "device")) else way
-    raise TypeError(f"{label(function)} could not be called as attention: {reason}; {way}")
+    elsewhere = any(word in reason.lower() for word in ("cuda", "gpu", "device"))
+    wrap = "wrap it as a function of query, key and value, or pass library= or axes="
+    advice = "pass device=, such as 'cuda'" if elsewhere else wrap
+    raise TypeError(f"{label(function)} could not be called as attention: {reason}; {advice}")
 
 
 def find_ways(call: Call, names: dict[str, str]) -> None:
@@ -192,15 +193,10 @@ def find_ways(call: Call, names: dict[str, str]) -> None:
     call.scale = float(np.log(first / last))
     plain = call.results(*call.inputs(SCORES))
     for role, keywords in (KEYWORDS | names).items():
-        effects = {}
-        all_axes = {"mask": MASKS, "bias": MASKS, "sink": ("H",)}.get(role, ("",))
-        for way in ((name, axes) for name in keywords.split() for axes in all_axes):
-            effects[way] = effect(replace(call, ways=call.ways | {role: way}), role, plain)
-            if effects[way] == 2:
-                break
-        best = max(effects, key=effects.__getitem__)
-        if effects[best]:
-            call.ways[role] = best
+        ways = [(name, axes) for name in keywords.split() for axes in AXES.get(role, ("",))]
+        way = next((way for least in (2, 1) for way in ways if effect(call, role, way, plain) >= least), None)
+        if way:
+            call.ways[role] = way
         elif role in names:
             raise ValueError(f"names has {role}={keywords!r}, which {label(call.function)} refuses or ignores")
     if "mask" in call.ways:
@@ -208,9 +204,10 @@ def find_ways(call: Call, names: dict[str, str]) -> None:
         call.attend = not last > shown
 
 
-def effect(call: Call, role: str, plain: tuple) -> int:
-    """Of its keyword: 0 if it's refused or changes nothing, 2 if it does what it should, 1 if something else."""
+def effect(call: Call, role: str, way: tuple[str, str], plain: tuple) -> int:
+    """Of a keyword: 0 if it's refused or changes nothing, 2 if it does what it should, 1 if something else."""
     few = [np.zeros((1, heads, 5, D)) for heads in (4, 2, 2)]
+    call = replace(call, ways=call.ways | {role: way})
     try:
         got = call.results(*(few if role == "grouped" else call.inputs(SCORES)), **{role: GIVEN.get(role, True)})
     except Exception:
@@ -222,6 +219,6 @@ def effect(call: Call, role: str, plain: tuple) -> int:
         return 0
     if role not in ("mask", "bias"):
         return 2
-    x = GIVEN[role][tuple(slice(None if a in call.ways[role][1] else 1) for a in "BHNM")]
+    x = GIVEN[role][tuple(slice(None if a in way[1] else 1) for a in "BHNM")]
     axes, added = call.out_axes.replace("D", "M"), [x] if role == "bias" else [hid(x), hid(~x)]
     return 1 + any(np.allclose(out[..., :5], pack(softmax(SCORES + y), axes, "BHNM"), atol=1e-3) for y in added)

@@ -1,7 +1,7 @@
 """The questions, each asked by running the function on scores whose weights tell the possible answers apart.
 
-An answer is the name of the one candidate that predicts the weights seen. If none does it's the weights themselves, and
-if two do, "a or b": then the question was a bad one. A candidate may leave a row open, by NaN.
+An answer is the name of the one candidate that predicts the weights seen, where they aren't left open by NaN. If none
+does it's the weights themselves; if two do, "a or b", and the question was a bad one.
 """
 
 import math
@@ -40,165 +40,156 @@ def named(seen: Array, candidates: dict[str, Any], otherwise: str = "") -> str:
     return " or ".join(fits) or otherwise or str(np.array(seen).round(3).tolist())
 
 
-def reads(call: Call, scores: Array, candidates: dict[str, Array], **roles: Any) -> str:
-    """Of which scores are the weights the softmax?"""
-    return named(call.weights(scores, **roles), {name: softmax(x) for name, x in candidates.items()})
+class Asked(Call):
+    """A function to which questions are put."""
+
+    def reads(self, scores: Array, candidates: dict[str, Array], **roles: Any) -> str:
+        """Of which scores are the weights the softmax?"""
+        return named(self.weights(scores, **roles), {name: softmax(x) for name, x in candidates.items()})
+
+    def pattern(self, n: int, m: int, bands: dict[str, tuple], **roles: Any) -> str:
+        """Which keys do queries of equal scores see?"""
+        near = {name: np.arange(m) - np.arange(n)[:, None] - at * (m - n) for name, (_, _, at) in bands.items()}
+        seen = {name: (near[name] >= -left) & (near[name] <= right) for name, (left, right, _) in bands.items()}
+        return self.reads(np.zeros((n, m)), {name: hid(x) for name, x in seen.items()}, **roles)
+
+    def floating(self) -> str:
+        """With half the scale, if it takes one, as a scale that came after the bias shows."""
+        factor = 0.5 if "scale" in self.ways else 1.0
+        scores, roles = factor * ONE, {"scale": factor * self.scale} if factor < 1 else {}
+        return self.reads(ONE, {
+            "added after the scale": scores + BIAS, "added before the scale": scores + factor * self.scale * BIAS,
+            "subtracted": scores - BIAS, "multiplied": scores * BIAS, "taken for boolean": scores + hid(BIAS != 0),
+        }, bias=BIAS, **roles)  # fmt: skip
+
+    def together(self, first: str, second: str) -> str:
+        """Two ways to hide: the first hides key 2, the second what isn't causal, or key 0."""
+        one, other = SEEN.repeat(4, 0), np.tri(4) > 0 if second == "causal" else np.arange(4) > np.zeros((4, 1))
+        candidates = {"both": hid(one & other), f"{first} alone": hid(one), f"{second} alone": hid(other)}
+        return self.reads(np.zeros((4, 4)), candidates, **self.hide(**{first: one, second: other}))
+
+    def hidden(self) -> str:
+        """The weight of a hidden key: where all scores are equal, where it has 10¹², and where others have −10¹²."""
+        cases = {"": 0 * ONE, " at a score of 10¹²": 1e12 * ~SEEN, " beside −10¹²": -1e12 * SEEN}
+        weights = {name: self.weights(x, **self.hide(mask=SEEN))[0, 2] for name, x in cases.items()}
+        return ", ".join(f"{weight:.2g}{name}" for name, weight in weights.items() if weight != 0) or "0"
+
+    def leaks(self, which: int) -> str:
+        """NaN in key 2, or in its value, which a mask, or else causal, hides from both queries."""
+        role, n, m = ("mask", 2, 4) if "mask" in self.ways else ("causal", 3, 3)
+        arrays = self.inputs(np.zeros((n, m)))
+        arrays[which][:, :, 2] = np.nan
+        out = self(*arrays, **self.hide(**{role: SEEN.repeat(n, 0)}))
+        return "leaks" if np.isnan(out[:, :, :2]).any() else "stays hidden"
+
+    def heads(self, count: int) -> str:
+        """Which key head does each of 4 query heads read? All values of head g are unit vector g."""
+        value = np.zeros((1, count, 3, D)) + np.eye(count, D)[:, None]
+        roles = dict.fromkeys({"grouped"} & {*self.ways}, True)
+        read = tuple(self(np.zeros((1, 4, 2, D)), 0 * value, value, **roles)[0, :, 0].argmax(-1).tolist())
+        return {(0, 0, 1, 1): "h // G", (0, 1, 0, 1): "h mod Hk", (0,): NONE}.get(read, str(read))  # (0,): no such axis
+
+    def nothing(self, *roles: str) -> dict[str, Any]:
+        """Scores whose row 0 sees nothing, and what hides all from it; of two roles each hides half."""
+        if roles == ("causal",):
+            if "bottom right" not in self.pattern(5, 3, LONG, causal=True):
+                raise Missing("no such row")
+            return {"scores": np.eye(1, 2).repeat(4, 0), "causal": True}
+        shown = [np.eye(3, 1) == 0 | (np.arange(4) // 2 == k) * (len(roles) > 1) for k in range(2)]
+        return {"scores": ONE.repeat(3, 0), **self.hide(**dict(zip(roles, shown)))}
+
+    def empty(self, *roles: str, dtype: str = "float32") -> str:
+        """The row that sees nothing, as weights. Its scores differ, or a mean would look like a softmax."""
+        row = self.weights(**self.nothing(*roles), dtype=dtype)[0]
+        names = {"0": 0 * row, "mean": 0 * row + 1 / row.size, "as if it saw all": softmax(np.eye(1, row.size)[0])}
+        names |= {"all on what only the mask hides": np.array([0, 0, 0.5, 0.5])} if len(roles) > 1 else {}
+        return "NaN" if np.isnan(row).all() else named(row, names)
+
+    def slope(self, role: str) -> str:
+        """The gradients of that row."""
+        tops = {name: abs(x).max() for name, x in self.gradient(**self.nothing(role)).items()}
+        wrong = {name: "NaN" if np.isnan(x) else "not 0" for name, x in tops.items() if not x < 1e-6}
+        return ", ".join(f"{what} for {name}" for name, what in wrong.items()) or "0"
+
+    def lse(self, scores: Array, **options: Any) -> Any:
+        """What comes beside the output, if it's asked for."""
+        return self.results(*self.inputs(scores), lse=True, **options)[1]
+
+    def half(self, size: int, dtype: str = "float16") -> str:
+        """70,000 equal keys and values of 1; or keys 0 and 1 with q·k = 8 · size², and key 2 with 0."""
+        key = np.zeros((1, 1, 3 if size else 70_000, D))
+        key[:, :, :2] = size
+        value, right = (np.eye(3, D)[None, None], np.array([0.5, 0.5, 0])) if size else (key + 1, np.ones(3))
+        roles = {"scale": D**-0.5} if "scale" in self.ways else {}
+        return named(self(key[:, :, :1], key, value, dtype=dtype, **roles)[0, 0, 0, :3].round(2), {"right": right})
+
+    def dropped(self) -> Array:
+        """Half of 256 weights of 1/4 in each of 2 examples and 3 heads."""
+        found = self(*self.inputs(np.zeros((2, 3, 64, 4))), dropout=0.5)[..., :4]
+        return np.where(found > 1e-6, found, 0)
+
+    def factor(self) -> str:
+        """By what the weights that are kept are multiplied."""
+        found = self.dropped()
+        whole = np.allclose(found.sum(-1)[found.any(-1)], 1)
+        return "until they sum to 1" if whole else named(found[found > 0], {"by 1/(1 − p)": 0.5, "not at all": 0.25})
+
+    def shared(self) -> str:
+        """By which axes the pattern is the same."""
+        kept = self.dropped() > 0
+        axes = [(axis, name) for axis, name in enumerate(("examples", "heads", "queries")) if kept.shape[axis] > 1]
+        return ", ".join(name for axis, name in axes if (kept == kept.take([0], axis)).all()) or "nothing"
 
 
-def pattern(call: Call, n: int, m: int, bands: dict[str, tuple], **roles: Any) -> str:
-    """Which keys do queries of equal scores see?"""
-    i, j = np.indices((n, m))
-    near = {name: j - i - at * (m - n) for name, (_, _, at) in bands.items()}
-    seen = {name: (near[name] >= -left) & (near[name] <= right) for name, (left, right, _) in bands.items()}
-    return reads(call, 0.0 * i, {name: hid(x) for name, x in seen.items()}, **roles)
-
-
-def floating(call: Call) -> str:
-    """With half the scale, if it takes one, as a scale that came after the bias shows."""
-    factor = 0.5 if "scale" in call.ways else 1.0
-    scores, roles = factor * ONE, {"scale": factor * call.scale} if factor < 1 else {}
-    return reads(call, ONE, {
-        "added after the scale": scores + BIAS, "added before the scale": scores + factor * call.scale * BIAS,
-        "subtracted": scores - BIAS, "multiplied": scores * BIAS, "taken for boolean": scores + hid(BIAS != 0),
-    }, bias=BIAS, **roles)  # fmt: skip
-
-
-def together(call: Call, first: str, second: str) -> str:
-    """Two ways to hide: the first hides key 2, the second what isn't causal, or key 0."""
-    one, other = SEEN.repeat(4, 0), np.tri(4) > 0 if second == "causal" else np.arange(4) > np.zeros((4, 1))
-    candidates = {"both": hid(one & other), f"{first} alone": hid(one), f"{second} alone": hid(other)}
-    return reads(call, np.zeros((4, 4)), candidates, **call.hide(**{first: one, second: other}))
-
-
-def hidden(call: Call) -> str:
-    """The weight of a hidden key where all scores are equal, where it scores 10¹², and where the others score −10¹²."""
-    cases = {"": 0 * ONE, " at a score of 10¹²": 1e12 * ~SEEN, " beside −10¹²": -1e12 * SEEN}
-    weights = {name: call.weights(x, **call.hide(mask=SEEN))[0, 2] for name, x in cases.items()}
-    return ", ".join(f"{weight:.2g}{name}" for name, weight in weights.items() if weight != 0) or "0"
-
-
-def leaks(call: Call, which: int) -> str:
-    """NaN in key 2, or in its value, which a mask, or else causal, hides from both queries."""
-    role, n, m = ("mask", 2, 4) if "mask" in call.ways else ("causal", 3, 3)
-    arrays = call.inputs(np.zeros((n, m)))
-    arrays[which][:, :, 2] = np.nan
-    out = call(*arrays, **call.hide(**{role: SEEN.repeat(n, 0)}))
-    return "leaks" if np.isnan(out[:, :, :2]).any() else "stays hidden"
-
-
-def heads(call: Call, count: int) -> str:
-    """Which key head does each of 4 query heads read? All values of head g are unit vector g."""
-    value = np.zeros((1, count, 3, D)) + np.eye(count, D)[:, None]
-    roles = dict.fromkeys({"grouped"} & {*call.ways}, True)
-    read = tuple(call(np.zeros((1, 4, 2, D)), 0 * value, value, **roles)[0, :, 0].argmax(-1).tolist())
-    return {(0, 0, 1, 1): "h // G", (0, 1, 0, 1): "h mod Hk", (0,): NONE}.get(read, str(read))  # (0,): no such axis
-
-
-def nothing(call: Call, *roles: str) -> dict[str, Any]:
-    """Scores whose row 0 sees nothing, and what hides all from it; of two roles each hides half."""
-    if roles == ("causal",):
-        if "bottom right" not in pattern(call, 5, 3, LONG, causal=True):
-            raise Missing("no such row")
-        return {"scores": np.eye(1, 2).repeat(4, 0), "causal": True}
-    shown = [np.eye(3, 1) == 0 | (np.arange(4) // 2 == k) * (len(roles) > 1) for k in range(2)]
-    return {"scores": ONE.repeat(3, 0), **call.hide(**dict(zip(roles, shown)))}
-
-
-def empty(call: Call, *roles: str, dtype: str = "float32") -> str:
-    """The row that sees nothing, as weights. Its scores differ, or a mean would look like a softmax."""
-    row = call.weights(**nothing(call, *roles), dtype=dtype)[0]
-    names = {"0": 0 * row, "mean": 0 * row + 1 / row.size, "as if it saw all": softmax(np.eye(1, row.size)[0])}
-    names |= {"all on what only the mask hides": np.array([0, 0, 0.5, 0.5])} if len(roles) > 1 else {}
-    return "NaN" if np.isnan(row).all() else named(row, names)
-
-
-def slope(call: Call, role: str) -> str:
-    """The gradients of that row."""
-    found = {name: abs(x).max() for name, x in call.gradient(**nothing(call, role)).items()}
-    return ", ".join(f"{'NaN' if x != x else 'not 0'} for {name}" for name, x in found.items() if not x < 1e-6) or "0"
-
-
-def lse(call: Call, scores: Array, **options: Any) -> Any:
-    """What comes beside the output, if it's asked for."""
-    return call.results(*call.inputs(scores), lse=True, **options)[1]
-
-
-def half(call: Call, size: int, dtype: str = "float16") -> str:
-    """70,000 equal keys and values of 1; or keys 0 and 1 with q·k = 8 · size², and key 2 with 0."""
-    key = np.zeros((1, 1, 3 if size else 70_000, D))
-    key[:, :, :2] = size
-    value, right = (np.eye(3, D)[None, None], np.array([0.5, 0.5, 0])) if size else (key + 1, np.ones(3))
-    roles = {"scale": D**-0.5} if "scale" in call.ways else {}
-    return named(call(key[:, :, :1], key, value, dtype=dtype, **roles)[0, 0, 0, :3].round(2), {"right": right})
-
-
-def dropped(call: Call) -> Array:
-    """Half of 256 weights of 1/4 in each of 2 examples and 3 heads."""
-    return call(*call.inputs(np.zeros((2, 3, 64, 4))), dropout=0.5)[..., :4].round(4)
-
-
-def factor(weights: Array) -> str:
-    """By what the weights that are kept are multiplied."""
-    if np.allclose(weights.sum(-1)[weights.any(-1)], 1, atol=0.01):
-        return "until they sum to 1"
-    return named(weights[weights > 0], {"by 1/(1 − p)": 0.5, "not at all": 0.25})
-
-
-def shared(kept: Array) -> str:
-    """By which axes the pattern is the same."""
-    axes = [(axis, name) for axis, name in enumerate(("examples", "heads", "queries")) if kept.shape[axis] > 1]
-    return ", ".join(name for axis, name in axes if (kept == kept.take([0], axis)).all()) or "nothing"
-
-
-QUESTIONS: dict[str, tuple[str, Callable[[Call], str]]] = {
+QUESTIONS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "axes": ("heads before tokens", lambda c: f"heads {'after' if 'NH' in c.axes else 'before'} tokens"),
     "scale, unless given": ("1/√D", lambda c: named(np.array(c.scale), SCALES)),
-    "scale of 0": ("as given", lambda c: reads(c, ONE, {"as given": 0 * ONE, "taken for none": ONE}, scale=0.0)),
-    "scale below 0": ("as given", lambda c: reads(c, ONE, {
+    "scale of 0": ("as given", lambda c: c.reads(ONE, {"as given": 0 * ONE, "taken for none": ONE}, scale=0.0)),
+    "scale below 0": ("as given", lambda c: c.reads(ONE, {
         "as given": -ONE / 2, "taken for none": ONE, "without its sign": ONE / 2}, scale=-c.scale / 2)),
-    "a query, unless told": ("sees all", lambda c: pattern(c, 4, 4, ALL | {"up to its own": (INF, 0, 0)})),
-    "causal, N = M": ("up to its own", lambda c: pattern(c, 4, 4, SQUARE, causal=True)),
-    "causal, N < M": ("bottom right", lambda c: pattern(c, 3, 5, LONG, causal=True)),
-    "causal, N > M": ("bottom right", lambda c: pattern(c, 5, 3, LONG, causal=True)),
-    "causal, N = 1": ("sees all", lambda c: pattern(c, 1, 5, ALL | {"top left": (INF, 0, 0)}, causal=True)),
-    "window 2": ("2 left, 2 right, bottom right", lambda c: pattern(c, 4, 8, WINDOWS, window=2)),
-    "window 2, causal": ("2 left, 0 right, bottom right", lambda c: pattern(c, 4, 8, BOTH, window=2, causal=True)),
-    "window (2, 1)": ("2 left, 1 right, bottom right", lambda c: pattern(c, 4, 8, WINDOWS, window=(2, 1))),
-    "True in a boolean mask": ("attend", lambda c: reads(c, ONE, {
+    "a query, unless told": ("sees all", lambda c: c.pattern(4, 4, ALL | {"up to its own": (INF, 0, 0)})),
+    "causal, N = M": ("up to its own", lambda c: c.pattern(4, 4, SQUARE, causal=True)),
+    "causal, N < M": ("bottom right", lambda c: c.pattern(3, 5, LONG, causal=True)),
+    "causal, N > M": ("bottom right", lambda c: c.pattern(5, 3, LONG, causal=True)),
+    "causal, N = 1": ("sees all", lambda c: c.pattern(1, 5, ALL | {"top left": (INF, 0, 0)}, causal=True)),
+    "window 2": ("2 left, 2 right, bottom right", lambda c: c.pattern(4, 8, WINDOWS, window=2)),
+    "window 2, causal": ("2 left, 0 right, bottom right", lambda c: c.pattern(4, 8, BOTH, window=2, causal=True)),
+    "window (2, 1)": ("2 left, 1 right, bottom right", lambda c: c.pattern(4, 8, WINDOWS, window=(2, 1))),
+    "True in a boolean mask": ("attend", lambda c: c.reads(ONE, {
         "attend": ONE + hid(SEEN), "hide": ONE + hid(~SEEN), "1, added": ONE + SEEN}, mask=SEEN)),
-    "a float mask": ("added after the scale", floating),
-    "boolean mask and causal": ("both", lambda c: together(c, "mask", "causal")),
-    "float mask and causal": ("both", lambda c: together(c, "bias", "causal")),
-    "boolean and float mask": ("both", lambda c: together(c, "mask", "bias")),
-    "cap and boolean mask": (NONE, lambda c: reads(c, 2 * ONE, {
+    "a float mask": ("added after the scale", Asked.floating),
+    "boolean mask and causal": ("both", lambda c: c.together("mask", "causal")),
+    "float mask and causal": ("both", lambda c: c.together("bias", "causal")),
+    "boolean and float mask": ("both", lambda c: c.together("mask", "bias")),
+    "cap and boolean mask": (NONE, lambda c: c.reads(2 * ONE, {
         "the cap first": CAPPED + hid(SEEN), "the mask first": np.where(SEEN, CAPPED, -1),
     }, softcap=1.0, **c.hide(mask=SEEN))),
-    "cap and float mask": (NONE, lambda c: reads(c, 2 * ONE, {
+    "cap and float mask": (NONE, lambda c: c.reads(2 * ONE, {
         "the cap first": CAPPED + BIAS, "the mask first": np.tanh(2 * ONE + BIAS)}, softcap=1.0, bias=BIAS)),
-    "weight of a hidden key": ("0", hidden),
-    "NaN in a hidden key": ("stays hidden", lambda c: leaks(c, 1)),
-    "NaN in a hidden value": ("stays hidden", lambda c: leaks(c, 2)),
-    "4 query heads on 2": ("h // G", lambda c: heads(c, 2)),
-    "4 query heads on 1": ("(0, 0, 0, 0)", lambda c: heads(c, 1)),
+    "weight of a hidden key": ("0", Asked.hidden),
+    "NaN in a hidden key": ("stays hidden", lambda c: c.leaks(1)),
+    "NaN in a hidden value": ("stays hidden", lambda c: c.leaks(2)),
+    "4 query heads on 2": ("h // G", lambda c: c.heads(2)),
+    "4 query heads on 1": ("(0, 0, 0, 0)", lambda c: c.heads(1)),
     "values of size 5": ("5", lambda c: str(c(*c.inputs(np.eye(4))[:2], np.zeros((1, 1, 4, 5))).shape[-1])),
-    **{f"sees nothing: {how}": ("0", lambda c, roles=roles: empty(c, *roles)) for how, roles in EMPTY.items()},
-    "sees nothing: mask, float16": ("0", lambda c: empty(c, "mask", dtype="float16")),
+    **{f"sees nothing: {how}": ("0", lambda c, roles=roles: c.empty(*roles)) for how, roles in EMPTY.items()},
+    "sees nothing: mask, float16": ("0", lambda c: c.empty("mask", dtype="float16")),
     "sees nothing: M = 0": ("0", lambda c: named(c(*(np.zeros((1, 1, n, D)) for n in (2, 0, 0))), {"0": 0.0})),
-    **{f"its gradient: {how}": ("0", lambda c, role=role: slope(c, role))
+    **{f"its gradient: {how}": ("0", lambda c, role=role: c.slope(role))
        for how, (role, *more) in EMPTY.items() if not more},
-    "lse": ("natural", lambda c: named(to_numpy(lse(c, STEPS)).ravel()[:4], {
+    "lse": ("natural", lambda c: named(to_numpy(c.lse(STEPS)).ravel()[:4], {
         "natural": LSE, "base 2": LSE / math.log(2), "no logarithm": np.exp(LSE)})),
-    "lse: axes": ("BHN", lambda c: letters(lse(c, SCORES))),
-    "lse: dtype for float16": ("float32", lambda c: dtype_name(lse(c, ONE, dtype="float16"))),
-    "lse: sees nothing": ("-inf", lambda c: f"{to_numpy(lse(c, **nothing(c, 'mask'))).ravel()[0]:.3g}"),
+    "lse: axes": ("BHN", lambda c: letters(c.lse(SCORES))),
+    "lse: dtype for float16": ("float32", lambda c: dtype_name(c.lse(ONE, dtype="float16"))),
+    "lse: sees nothing": ("-inf", lambda c: f"{to_numpy(c.lse(**c.nothing('mask'))).ravel()[0]:.3g}"),
     "sink": (NONE, lambda c: named(c.weights(ONE, sink=np.full((1, 1), math.log(2))), {
         name: softmax(np.append(ONE, [[x]], 1))[:, :4] for name, x in SINKS.items()})),
-    "float16: 70,000 keys": ("right", lambda c: half(c, 0)),
-    "bfloat16: 70,000 keys": ("right", lambda c: half(c, 0, "bfloat16")),
-    "float16: q·k of 131,072": ("right", lambda c: half(c, 128)),
-    "float16: score of 185,000": ("right", lambda c: half(c, 256)),
-    "dropout scales the kept": ("by 1/(1 − p)", lambda c: factor(dropped(c))),
-    "dropout is shared by": ("nothing", lambda c: shared(dropped(c) > 0)),
-    "dropout, called again": ("the same", lambda c: named(dropped(c), {"the same": dropped(c)}, "another")),
+    "float16: 70,000 keys": ("right", lambda c: c.half(0)),
+    "bfloat16: 70,000 keys": ("right", lambda c: c.half(0, "bfloat16")),
+    "float16: q·k of 131,072": ("right", lambda c: c.half(128)),
+    "float16: score of 185,000": ("right", lambda c: c.half(256)),
+    "dropout scales the kept": ("by 1/(1 − p)", Asked.factor),
+    "dropout is shared by": ("nothing", Asked.shared),
+    "dropout, called again": ("the same", lambda c: named(c.dropped(), {"the same": c.dropped()}, "another")),
 }  # fmt: skip
 """{question: (the contract's answer, what asks)}; "–" where the contract has no such argument."""
