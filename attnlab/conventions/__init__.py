@@ -23,7 +23,7 @@ from typing import Any
 from unittest import mock
 
 from attnlab.conventions.adapter import source, trial
-from attnlab.conventions.calling import LAYOUTS, Call, Missing, find_call, find_ways, label, said
+from attnlab.conventions.calling import LAYOUTS, Call, Missing, find_call, find_ways, said
 from attnlab.conventions.questions import NONE, QUESTIONS, Asked
 from attnlab.core.arguments import LIBRARIES, check_choice
 
@@ -67,7 +67,7 @@ class Conventions:
         how = f"{LIBRARIES[self.call.library]}, {self.call.axes} → {self.call.out_axes}; {ways}"
         reasons, differ = {x: f" ({reason})" for x, reason in self.reasons.items()}, self.differences()
         rows = [("*" * (x in differ), x, answer + reasons.get(x, "")) for x, answer in self.answers.items()]
-        return [("", label(self.call.function), how), *rows]
+        return [("", self.call.name, how), *rows]
 
     def __str__(self) -> str:
         return "\n".join(f"{mark:1} {question:<29} {answer}" for mark, question, answer in self.rows())
@@ -86,14 +86,15 @@ def of(
 
     It returns the output, or a tuple that begins with it; what else it needs ``functools.partial`` can hold. What isn't
     given is found by trying: ``axes`` of the query, such as BNHD; ``names``, {role: its keyword} for the roles in
-    ``conventions.calling.KEYWORDS``; ``library``, numpy, jax or torch. ``device``: where arrays go. ``patience``:
+    ``conventions.calling.ROLES``; ``library``, numpy, jax or torch. ``device``: where arrays go. ``patience``:
     seconds that a call may take. ``questions``: some of QUESTIONS. Random generators, the environment and PyTorch's
     number of threads are afterwards what they were. Raises TypeError where the function can't be called as attention,
     TimeoutError where its first call takes longer, and ValueError where it hides something unless told.
     """
-    libraries = [check_choice("library", library, LIBRARIES)] if library else [x for x in LIBRARIES if x in sys.modules]
     answers, reasons = dict[str, str](), dict[str, str]()
     with undisturbed():
+        here = [x for x in LIBRARIES if x in sys.modules]
+        libraries = [check_choice("library", library, LIBRARIES)] if library else here
         call = Asked(**vars(find_call(function, libraries, (axes,) if axes else LAYOUTS, device, patience)))
         find_ways(call, names or {})
         for question in questions:
@@ -109,13 +110,11 @@ def of(
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """No warnings; and what the function changes of generators, environment and threads is put back."""
-    states = [(random.getstate, random.setstate), (np.random.get_state, np.random.set_state)]
-    if torch := sys.modules.get("torch"):
-        states += [(torch.get_rng_state, torch.set_rng_state), (torch.get_num_threads, torch.set_num_threads)]
-    kept = [(put, get()) for get, put in states]
-    try:
-        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"), mock.patch.dict(os.environ):
-            yield
-    finally:
-        for put, state in kept:
-            put(state)
+    with contextlib.ExitStack() as back, warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+        back.callback(random.setstate, random.getstate())
+        back.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
+        if torch := sys.modules.get("torch"):
+            back.callback(torch.set_rng_state, torch.get_rng_state())
+            back.callback(torch.set_num_threads, torch.get_num_threads())
+        back.enter_context(mock.patch.dict(os.environ))
+        yield

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attnlab.core.arguments import LIBRARIES, kind_of
+from attnlab.core.arguments import LIBRARIES, check_choice, kind_of
 from attnlab.measure import GRADIENTS
 
 import numpy as np
@@ -15,25 +15,22 @@ Array = np.ndarray
 D = 8  # the size of queries, keys and values
 LAYOUTS = ("BHND", "BNHD", "HND", "NHD", "ND")  # examples, heads, tokens, sizes; H may as well be B
 AXES = dict.fromkeys(("mask", "bias"), ("BHNM", "HNM", "BNM", "NM", "BM")) | {"sink": ("H",)}  # by role
-KEYWORDS = {
-    "grouped": "enable_gqa",
-    "seed": "seed",
-    "scale": "scale softmax_scale sm_scale scaling scale_factor",
-    "causal": "causal is_causal use_causal_mask unidirectional",
-    "mask": "mask attn_mask attention_mask bias attn_bias",
-    "bias": "bias attn_bias attention_bias position_bias attn_mask mask attention_mask",
-    "window": "window window_size local_window_size sliding_window sliding_window_size left_window_size",
-    "softcap": "softcap soft_cap logits_soft_cap logit_cap",
-    "sink": "sinks sink s_aux",
-    "lse": "return_lse return_residual return_softmax_lse return_attn_probs with_lse",
-    "dropout": "dropout dropout_p dropout_rate",
-}
-"""What libraries call the argument that plays a role."""
 SCORES = np.random.default_rng(1).normal(size=(2, 3, 5, 5))
 SHOWN = np.arange(25).reshape(5, 5) % 3 != np.arange(6).reshape(2, 3, 1, 1) % 2
-GIVEN = {"mask": SHOWN, "bias": SHOWN / 2, "sink": 0 * SCORES + 0.5, "window": 1, "seed": 7,
-         **dict.fromkeys(("scale", "softcap", "dropout"), 0.5)}  # fmt: skip
-"""What is tried; True by any other role."""
+ROLES: dict[str, tuple[str, Any]] = {
+    "grouped": ("enable_gqa", True),
+    "seed": ("seed", 7),
+    "scale": ("scale softmax_scale sm_scale scaling scale_factor", 0.5),
+    "causal": ("causal is_causal use_causal_mask unidirectional", True),
+    "mask": ("mask attn_mask attention_mask bias attn_bias", SHOWN),
+    "bias": ("bias attn_bias attention_bias position_bias attn_mask mask attention_mask", SHOWN / 2),
+    "window": ("window window_size local_window_size sliding_window sliding_window_size left_window_size", 1),
+    "softcap": ("softcap soft_cap logits_soft_cap logit_cap", 0.5),
+    "sink": ("sinks sink s_aux", 0 * SCORES + 0.5),
+    "lse": ("return_lse return_residual return_softmax_lse return_attn_probs with_lse", True),
+    "dropout": ("dropout dropout_p dropout_rate", 0.5),
+}
+"""{role of an argument: (what libraries call it, what is tried)}."""
 
 
 class Missing(Exception):
@@ -53,8 +50,7 @@ def letters(x: Any) -> str:
 
 def softmax(scores: Array) -> Array:
     """NaN in a row of −∞."""
-    p = np.exp(scores - scores.max(-1, keepdims=True))
-    return p / p.sum(-1, keepdims=True)
+    return np.exp(scores - np.logaddexp.reduce(scores, -1, keepdims=True))
 
 
 def hid(visible: Array) -> Array:
@@ -65,12 +61,6 @@ def hid(visible: Array) -> Array:
 def to_numpy(x: Any) -> Array:
     """In float64, whatever it came in."""
     return np.asarray(x.detach().double().cpu() if kind_of(x) == "torch" else x).astype(float)
-
-
-def label(function: Callable) -> str:
-    """Its name, that of what ``functools.partial`` holds, or its class's."""
-    function = getattr(function, "func", function)
-    return getattr(function, "__name__", type(function).__name__)
 
 
 def said(error: Exception) -> str:
@@ -92,6 +82,12 @@ class Call:
     scale: float = 1.0  # what it multiplies by when it isn't told
     attend: bool = True  # what True in a boolean mask means
 
+    @property
+    def name(self) -> str:
+        """The function's, that of what ``functools.partial`` holds, or its class's."""
+        function = getattr(self.function, "func", self.function)
+        return getattr(function, "__name__", type(function).__name__)
+
     def array(self, x: Any, axes: str, of: str = "BHND", dtype: str = "float32") -> Any:
         """A NumPy array as one of the function's library, with these axes."""
         if not isinstance(x, np.ndarray):
@@ -100,10 +96,8 @@ class Call:
         if self.library == "torch":
             torch = importlib.import_module("torch")
             return torch.tensor(x, dtype=getattr(torch, dtype), device=self.device)
-        if dtype == "bfloat16":
-            importlib.import_module("ml_dtypes")  # NumPy then knows the name
-        x = x.astype(dtype)
-        return x if self.library == "numpy" else importlib.import_module("jax").device_put(x, self.device)
+        jax = importlib.import_module("jax") if self.library == "jax" else None
+        return jax.device_put(x.astype(dtype), self.device) if jax else x.astype(dtype)
 
     def results(self, *qkv: Any, dtype: str = "float32", **roles: Any) -> tuple:
         """What the function returns, as a tuple of arrays of its library. The axes of a role's array end in N, M."""
@@ -117,7 +111,7 @@ class Call:
         start = time.perf_counter()
         got = self.function(*(self.array(x, self.axes, dtype=dtype) for x in qkv), **options)
         if (took := time.perf_counter() - start) > self.patience:
-            raise TimeoutError(f"a call of {label(self.function)} took {took:.0f} s; to wait longer pass patience=")
+            raise TimeoutError(f"a call of {self.name} took {took:.0f} s; to wait longer pass patience=")
         return tuple(got) if isinstance(got, tuple | list) else (got,)
 
     def __call__(self, *qkv: Array, **roles: Any) -> Array:
@@ -156,30 +150,31 @@ def find_call(function: Callable, libraries: list[str], layouts: tuple[str, ...]
 
     Only in the right order of axes is the output about that key's value, be the function causal or not.
     """
-    random, faults = np.random.default_rng(0), list[Exception]()
+    random, faults, wrong = np.random.default_rng(0), list[str](), list[str]()
     chosen, value = random.integers(0, np.arange(1, 6), (2, 3, 5)), random.normal(size=(2, 3, 5, D))
     query, key = 60 * np.eye(5, D)[chosen], np.zeros((2, 3, 5, D)) + np.eye(5, D)
     expected = np.take_along_axis(value, chosen[..., None], 2)
     for call in (Call(function, library, axes, *limits) for library in libraries for axes in layouts):
         try:
             out = call.results(query, key, value)[0]
-            if kind_of(out) != call.library:
-                raise Missing(f"for {LIBRARIES[call.library]} arrays it returns {type(out).__name__}")
-            if sorted(letters(out)) != sorted(call.axes):
-                given, got = pack(query, call.axes).shape, tuple(out.shape)
-                raise Missing(f"for a query of shape {given} it returns shape {got}")
-            if not np.allclose(to_numpy(out), pack(expected, letters(out)), atol=0.02):
-                raise Missing(f"with axes {call.axes} it returns something else than softmax(query·key)·value")
-            return replace(call, out_axes=letters(out))
+            found, call.out_axes = to_numpy(out), letters(out) if kind_of(out) == call.library else ""
         except TimeoutError:
             raise
         except Exception as error:
-            faults.append(error)
-    reason = next((str(fault) for fault in faults if isinstance(fault, Missing)), said(faults[0]))
-    elsewhere = any(word in reason.lower() for word in ("cuda", "gpu", "device"))
-    wrap = "wrap it as a function of query, key and value, or pass library= or axes="
-    advice = "pass device=, such as 'cuda'" if elsewhere else wrap
-    raise TypeError(f"{label(function)} could not be called as attention: {reason}; {advice}")
+            faults.append(said(error))
+            continue
+        if not call.out_axes:
+            wrong.append(f"for {LIBRARIES[call.library]} arrays it returns {type(out).__name__}")
+        elif sorted(call.out_axes) != sorted(call.axes):
+            wrong.append(f"for a query of shape {pack(query, call.axes).shape} it returns shape {found.shape}")
+        elif not np.allclose(found, pack(expected, call.out_axes), atol=0.02):
+            wrong.append(f"with axes {call.axes} it returns something else than softmax(query·key)·value")
+        else:
+            return call
+    reason, advice = (wrong + faults)[0], "wrap it as a function of query, key and value, or pass library= or axes="
+    if any(word in reason.lower() for word in ("cuda", "gpu", "device")):
+        advice = "pass device=, such as 'cuda'"
+    raise TypeError(f"{call.name} could not be called as attention: {reason}; {advice}")
 
 
 def find_ways(call: Call, names: dict[str, str]) -> None:
@@ -189,16 +184,17 @@ def find_ways(call: Call, names: dict[str, str]) -> None:
     """
     first, *_, last = call.weights(np.eye(1, 4).repeat(4, 0))[3]
     if not (first > 0 and last > 0 and first != last):
-        raise ValueError(f"{label(call.function)} hides something from its last query, unless told; wrap it")
+        raise ValueError(f"{call.name} hides something from its last query, unless told; wrap it")
     call.scale = float(np.log(first / last))
     plain = call.results(*call.inputs(SCORES))
-    for role, keywords in (KEYWORDS | names).items():
-        ways = [(name, axes) for name in keywords.split() for axes in AXES.get(role, ("",))]
+    for role in (*ROLES, *names):
+        keywords = names.get(check_choice("a role in names", role, ROLES), ROLES[role][0]).split()
+        ways = [(name, axes) for name in keywords for axes in AXES.get(role, ("",))]
         way = next((way for least in (2, 1) for way in ways if effect(call, role, way, plain) >= least), None)
         if way:
             call.ways[role] = way
         elif role in names:
-            raise ValueError(f"names has {role}={keywords!r}, which {label(call.function)} refuses or ignores")
+            raise ValueError(f"names has {role}={names[role]!r}, which {call.name} refuses or ignores")
     if "mask" in call.ways:
         shown, *_, last = call.weights(np.zeros((1, 4)), mask=np.arange(4) < np.array([[3]]))[0]
         call.attend = not last > shown
@@ -206,19 +202,19 @@ def find_ways(call: Call, names: dict[str, str]) -> None:
 
 def effect(call: Call, role: str, way: tuple[str, str], plain: tuple) -> int:
     """Of a keyword: 0 if it's refused or changes nothing, 2 if it does what it should, 1 if something else."""
+    given, call = ROLES[role][1], replace(call, ways=call.ways | {role: way})
     few = [np.zeros((1, heads, 5, D)) for heads in (4, 2, 2)]
-    call = replace(call, ways=call.ways | {role: way})
     try:
-        got = call.results(*(few if role == "grouped" else call.inputs(SCORES)), **{role: GIVEN.get(role, True)})
+        got = call.results(*(few if role == "grouped" else call.inputs(SCORES)), **{role: given})
+        out = to_numpy(got[0])
     except Exception:
         return 0
     if role in ("grouped", "seed", "lse"):
         return 2 * (role != "lse" or len(got) > len(plain))
-    out = to_numpy(got[0])
     if np.allclose(out, to_numpy(plain[0]), atol=1e-3, equal_nan=True):
         return 0
     if role not in ("mask", "bias"):
         return 2
-    x = GIVEN[role][tuple(slice(None if a in way[1] else 1) for a in "BHNM")]
+    x = given[tuple(slice(None if a in way[1] else 1) for a in "BHNM")]
     axes, added = call.out_axes.replace("D", "M"), [x] if role == "bias" else [hid(x), hid(~x)]
     return 1 + any(np.allclose(out[..., :5], pack(softmax(SCORES + y), axes, "BHNM"), atol=1e-3) for y in added)

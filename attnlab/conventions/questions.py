@@ -34,10 +34,10 @@ WINDOWS = {f"{left} left, {right} right, {name}": (left, right, at) for left in 
 BOTH = {name: x for name, x in WINDOWS.items() if x[1] in (0, 2)}  # with causal: it counts, or doesn't
 
 
-def named(seen: Array, candidates: dict[str, Any], otherwise: str = "") -> str:
+def named(seen: Array, candidates: dict[str, Any]) -> str:
     """The candidates that predict what was seen."""
     fits = [name for name, x in candidates.items() if np.all(np.isnan(x) | (abs(seen - x) < 1e-3))]
-    return " or ".join(fits) or otherwise or str(np.array(seen).round(3).tolist())
+    return " or ".join(fits) or str(np.array(seen).round(3).tolist())
 
 
 class Asked(Call):
@@ -69,10 +69,10 @@ class Asked(Call):
         return self.reads(np.zeros((4, 4)), candidates, **self.hide(**{first: one, second: other}))
 
     def hidden(self) -> str:
-        """The weight of a hidden key: where all scores are equal, where it has 10¹², and where others have −10¹²."""
-        cases = {"": 0 * ONE, " at a score of 10¹²": 1e12 * ~SEEN, " beside −10¹²": -1e12 * SEEN}
+        """The weight of a hidden key, where its score is 10¹², or else the others' are −10¹²."""
+        cases = {"at a score of 10¹²": 1e12 * ~SEEN, "beside −10¹²": -1e12 * SEEN}
         weights = {name: self.weights(x, **self.hide(mask=SEEN))[0, 2] for name, x in cases.items()}
-        return ", ".join(f"{weight:.2g}{name}" for name, weight in weights.items() if weight != 0) or "0"
+        return ", ".join(f"{weight:.2g} {name}" for name, weight in weights.items() if weight != 0) or "0"
 
     def leaks(self, which: int) -> str:
         """NaN in key 2, or in its value, which a mask, or else causal, hides from both queries."""
@@ -82,9 +82,9 @@ class Asked(Call):
         out = self(*arrays, **self.hide(**{role: SEEN.repeat(n, 0)}))
         return "leaks" if np.isnan(out[:, :, :2]).any() else "stays hidden"
 
-    def heads(self, count: int) -> str:
-        """Which key head does each of 4 query heads read? All values of head g are unit vector g."""
-        value = np.zeros((1, count, 3, D)) + np.eye(count, D)[:, None]
+    def heads(self) -> str:
+        """Which of 2 key heads does each of 4 query heads read? All values of head g are unit vector g."""
+        value = np.zeros((1, 2, 3, D)) + np.eye(2, D)[:, None]
         roles = dict.fromkeys({"grouped"} & {*self.ways}, True)
         read = tuple(self(np.zeros((1, 4, 2, D)), 0 * value, value, **roles)[0, :, 0].argmax(-1).tolist())
         return {(0, 0, 1, 1): "h // G", (0, 1, 0, 1): "h mod Hk", (0,): NONE}.get(read, str(read))  # (0,): no such axis
@@ -98,9 +98,9 @@ class Asked(Call):
         shown = [np.eye(3, 1) == 0 | (np.arange(4) // 2 == k) * (len(roles) > 1) for k in range(2)]
         return {"scores": ONE.repeat(3, 0), **self.hide(**dict(zip(roles, shown)))}
 
-    def empty(self, *roles: str, dtype: str = "float32") -> str:
+    def empty(self, *roles: str) -> str:
         """The row that sees nothing, as weights. Its scores differ, or a mean would look like a softmax."""
-        row = self.weights(**self.nothing(*roles), dtype=dtype)[0]
+        row = self.weights(**self.nothing(*roles))[0]
         names = {"0": 0 * row, "mean": 0 * row + 1 / row.size, "as if it saw all": softmax(np.eye(1, row.size)[0])}
         names |= {"all on what only the mask hides": np.array([0, 0, 0.5, 0.5])} if len(roles) > 1 else {}
         return "NaN" if np.isnan(row).all() else named(row, names)
@@ -115,38 +115,29 @@ class Asked(Call):
         """What comes beside the output, if it's asked for."""
         return self.results(*self.inputs(scores), lse=True, **options)[1]
 
-    def half(self, size: int, dtype: str = "float16") -> str:
+    def half(self, size: int) -> str:
         """70,000 equal keys and values of 1; or keys 0 and 1 with q·k = 8 · size², and key 2 with 0."""
         key = np.zeros((1, 1, 3 if size else 70_000, D))
         key[:, :, :2] = size
         value, right = (np.eye(3, D)[None, None], np.array([0.5, 0.5, 0])) if size else (key + 1, np.ones(3))
         roles = {"scale": D**-0.5} if "scale" in self.ways else {}
-        return named(self(key[:, :, :1], key, value, dtype=dtype, **roles)[0, 0, 0, :3].round(2), {"right": right})
+        return named(self(key[:, :, :1], key, value, dtype="float16", **roles)[0, 0, 0, :3].round(2), {"right": right})
 
-    def dropped(self) -> Array:
-        """Half of 256 weights of 1/4 in each of 2 examples and 3 heads."""
+    def dropped(self, what: str) -> str:
+        """Half of 256 weights of 1/4 in 2 examples and 3 heads: by what they're multiplied, or which axes are alike."""
         found = self(*self.inputs(np.zeros((2, 3, 64, 4))), dropout=0.5)[..., :4]
-        return np.where(found > 1e-6, found, 0)
-
-    def factor(self) -> str:
-        """By what the weights that are kept are multiplied."""
-        found = self.dropped()
-        whole = np.allclose(found.sum(-1)[found.any(-1)], 1)
-        return "until they sum to 1" if whole else named(found[found > 0], {"by 1/(1 − p)": 0.5, "not at all": 0.25})
-
-    def shared(self) -> str:
-        """By which axes the pattern is the same."""
-        kept = self.dropped() > 0
-        axes = [(axis, name) for axis, name in enumerate(("examples", "heads", "queries")) if kept.shape[axis] > 1]
-        return ", ".join(name for axis, name in axes if (kept == kept.take([0], axis)).all()) or "nothing"
+        kept, axes = found > 1e-6, ("examples", "heads", "queries")
+        if what == "factor":
+            whole = np.allclose(found.sum(-1)[kept.any(-1)], 1)
+            return "until they sum to 1" if whole else named(found[kept], {"by 1/(1 − p)": 0.5, "not at all": 0.25})
+        shared = [axis for axis in range(3) if kept.shape[axis] > 1 and (kept == kept.take([0], axis)).all()]
+        return ", ".join(axes[axis] for axis in shared) or "nothing"
 
 
 QUESTIONS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "axes": ("heads before tokens", lambda c: f"heads {'after' if 'NH' in c.axes else 'before'} tokens"),
     "scale, unless given": ("1/√D", lambda c: named(np.array(c.scale), SCALES)),
     "scale of 0": ("as given", lambda c: c.reads(ONE, {"as given": 0 * ONE, "taken for none": ONE}, scale=0.0)),
-    "scale below 0": ("as given", lambda c: c.reads(ONE, {
-        "as given": -ONE / 2, "taken for none": ONE, "without its sign": ONE / 2}, scale=-c.scale / 2)),
     "a query, unless told": ("sees all", lambda c: c.pattern(4, 4, ALL | {"up to its own": (INF, 0, 0)})),
     "causal, N = M": ("up to its own", lambda c: c.pattern(4, 4, SQUARE, causal=True)),
     "causal, N < M": ("bottom right", lambda c: c.pattern(3, 5, LONG, causal=True)),
@@ -169,11 +160,8 @@ QUESTIONS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "weight of a hidden key": ("0", Asked.hidden),
     "NaN in a hidden key": ("stays hidden", lambda c: c.leaks(1)),
     "NaN in a hidden value": ("stays hidden", lambda c: c.leaks(2)),
-    "4 query heads on 2": ("h // G", lambda c: c.heads(2)),
-    "4 query heads on 1": ("(0, 0, 0, 0)", lambda c: c.heads(1)),
-    "values of size 5": ("5", lambda c: str(c(*c.inputs(np.eye(4))[:2], np.zeros((1, 1, 4, 5))).shape[-1])),
+    "4 query heads on 2": ("h // G", Asked.heads),
     **{f"sees nothing: {how}": ("0", lambda c, roles=roles: c.empty(*roles)) for how, roles in EMPTY.items()},
-    "sees nothing: mask, float16": ("0", lambda c: c.empty("mask", dtype="float16")),
     "sees nothing: M = 0": ("0", lambda c: named(c(*(np.zeros((1, 1, n, D)) for n in (2, 0, 0))), {"0": 0.0})),
     **{f"its gradient: {how}": ("0", lambda c, role=role: c.slope(role))
        for how, (role, *more) in EMPTY.items() if not more},
@@ -185,11 +173,9 @@ QUESTIONS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "sink": (NONE, lambda c: named(c.weights(ONE, sink=np.full((1, 1), math.log(2))), {
         name: softmax(np.append(ONE, [[x]], 1))[:, :4] for name, x in SINKS.items()})),
     "float16: 70,000 keys": ("right", lambda c: c.half(0)),
-    "bfloat16: 70,000 keys": ("right", lambda c: c.half(0, "bfloat16")),
     "float16: q·k of 131,072": ("right", lambda c: c.half(128)),
     "float16: score of 185,000": ("right", lambda c: c.half(256)),
-    "dropout scales the kept": ("by 1/(1 − p)", Asked.factor),
-    "dropout is shared by": ("nothing", Asked.shared),
-    "dropout, called again": ("the same", lambda c: named(c.dropped(), {"the same": c.dropped()}, "another")),
+    "dropout scales the kept": ("by 1/(1 − p)", lambda c: c.dropped("factor")),
+    "dropout is shared by": ("nothing", lambda c: c.dropped("shared")),
 }  # fmt: skip
 """{question: (the contract's answer, what asks)}; "–" where the contract has no such argument."""
