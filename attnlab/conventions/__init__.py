@@ -25,11 +25,12 @@ from unittest import mock
 from attnlab.conventions.adapter import source, trial
 from attnlab.conventions.calling import LAYOUTS, Call, Missing, find_call, find_ways, said
 from attnlab.conventions.questions import NONE, QUESTIONS, Asked
+from attnlab.conventions.rotation import rotary
 from attnlab.core.arguments import LIBRARIES, check_choice
 
 import numpy as np
 
-__all__ = ["Conventions", "of"]
+__all__ = ["Conventions", "of", "rotary"]
 
 
 @dataclass(frozen=True)

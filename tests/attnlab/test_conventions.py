@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from attnlab import conventions, dropout_mask, safe_attention
+from attnlab import conventions, dropout_mask, rotary, safe_attention
 from attnlab.conventions import questions
 from attnlab.conventions.questions import LONG, QUESTIONS, SCALES, SQUARE, WINDOWS
 from tests.attnlab.call.test_lazy_import import run
@@ -504,6 +504,49 @@ def test_a_flag_for_groups():
     names = {"function": attention}
     exec(found.adapter(), names)
     assert conventions.of(names["attention"]).answers["4 query heads on 2"] == "h // G"
+
+
+PLAIN = {"pairs": "k, k + D/2", "token 0 stands at": "0", "base": "10,000", "multiplied": "–"}
+LLAMA = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+
+
+@pytest.mark.parametrize("library", ["numpy", "jax", "torch"])
+@pytest.mark.parametrize(("options", "found"), [
+    ({}, {}),
+    ({"interleaved": True}, {"pairs": "2k, 2k + 1"}),
+    ({"base": 5e5}, {"base": "500,000"}),
+    ({"scaling": {"rope_type": "linear", "factor": 4.0}}, {"multiplied": "positions by 0.25"}),
+    ({"scaling": {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 2}},
+     {"base": f"{1e4 * 3 ** (16 / 14):,.0f}"}),
+    ({"scaling": {"rope_type": "llama3"} | LLAMA}, {"multiplied": "frequency 6 by 0.214, frequency 7 by 0.125"}),
+    ({"scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "beta_slow": 8.0}},
+     {"multiplied": "vectors by 1.14, " + ", ".join(f"frequency {k} by 0.25" for k in range(1, 8))}),
+])  # fmt: skip
+def test_rotary(library, options, found):
+    needs(library)
+    __import__(library)
+    assert conventions.rotary(functools.partial(rotary, **options), library=library) == PLAIN | found
+
+
+def test_rotary_by_other_positions_and_none():
+    turned = [conventions.rotary(functools.partial(rotary, positions=x)) for x in (np.arange(1, 5), -np.arange(4))]
+    assert turned == [PLAIN | {"token 0 stands at": "1"}, PLAIN | {"multiplied": "positions by -1"}]
+    refused(ValueError, "it rotates neither pairs", conventions.rotary, lambda x: x.cumsum(-1))
+    refused(ValueError, "it rotates neither pairs", conventions.rotary, lambda x: x[::-1])
+
+
+def test_rotary_of_transformers():
+    needs("torch", "transformers")
+    import torch
+    from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as of_gptj
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as of_llama
+
+    angles = torch.arange(4.0)[:, None] * 10_000 ** (-torch.arange(8) / 8)
+    cos, sin = angles.cos().tile(2)[None], angles.sin().tile(2)[None]
+    llama = conventions.rotary(lambda x: of_llama(x[None, None], x[None, None], cos, sin)[0][0, 0], library="torch")
+    gptj = conventions.rotary(
+        lambda x: of_gptj(x[None, :, None], angles.sin()[None], angles.cos()[None])[0, :, 0], library="torch")
+    assert (llama, gptj) == (PLAIN, PLAIN | {"pairs": "2k, 2k + 1"})
 
 
 RUDE = """
