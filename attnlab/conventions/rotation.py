@@ -17,8 +17,9 @@ def rotary(function: Callable[[Any], Any], *, library: str = "numpy") -> dict[st
     """The conventions of ``function(x)``, which rotates 4 queries of size 16, (N, D), of a library by their positions.
 
     Wrap what takes more: ``lambda x: apply(x[None, None], cos, sin)[0, 0]``. Says which elements are paired, where
-    token 0 stands, the base, and what a scaling multiplies: positions (by less than 0, if it turns backwards), single
-    frequencies or the vectors. Raises ValueError where no pairing predicts what came, or nothing turns.
+    token 0 stands, the base (by the first two frequencies), and what a scaling multiplies: positions (by less than 0,
+    if it turns backwards), later frequencies or the vectors. Raises ValueError where no pairing predicts what came, or
+    nothing turns.
     """
     call = Call(function, library, "ND", None, math.inf, "ND")
     matrices = np.stack([call(np.zeros((N, D)) + unit)[0, 0] for unit in np.eye(D)], -1)  # (N, D, D)
@@ -29,9 +30,7 @@ def rotary(function: Callable[[Any], Any], *, library: str = "numpy") -> dict[st
         raise ValueError("it rotates neither pairs k, k + D/2 nor 2k, 2k + 1 by the place of a token; is x (N, D)?")
     first, base = frequency[0], (frequency[0] / frequency[1]) ** (D / 2)
     factors = {"positions by": first, "vectors by": abs(turn[0, 0])}
-    if not np.allclose(frequency, first * base**POWERS, rtol=0.01):
-        base, each = 1e4, {f"frequency {k} by": x for k, x in enumerate(frequency / 1e4**POWERS)}
-        factors |= each | {"positions by": 1.0}
+    factors |= {f"frequency {k} by": x for k, x in enumerate(frequency / first / base**POWERS)}
     multiplied = ", ".join(f"{what} {x:.3g}" for what, x in factors.items() if abs(x - 1) > 0.01) or "–"
     start = f"{np.angle(turn[0, 0]) / first + 0.0:.3g}"
     return {"pairs": pairs, "token 0 stands at": start, "base": f"{base:,.0f}", "multiplied": multiplied}

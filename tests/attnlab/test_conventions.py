@@ -519,8 +519,9 @@ LLAMA = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "origin
     ({"scaling": {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 2}},
      {"base": f"{1e4 * 3 ** (16 / 14):,.0f}"}),
     ({"scaling": {"rope_type": "llama3"} | LLAMA}, {"multiplied": "frequency 6 by 0.214, frequency 7 by 0.125"}),
-    ({"scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "beta_slow": 8.0}},
-     {"multiplied": "vectors by 1.14, " + ", ".join(f"frequency {k} by 0.25" for k in range(1, 8))}),
+    ({"scaling": {"rope_type": "yarn", "factor": 5.0, "original_max_position_embeddings": 700}},  # a ramp from 1 to 5
+     {"multiplied": "vectors by 1.16, "
+      + ", ".join(f"frequency {k} by {x}" for k, x in zip(range(2, 8), (0.8, 0.6, 0.4, 0.2, 0.2, 0.2)))}),
 ])  # fmt: skip
 def test_rotary(library, options, found):
     needs(library)
