@@ -69,6 +69,16 @@ def jax_nn() -> Callable:
     return jax.nn.dot_product_attention
 
 
+def jax_tpu() -> Callable:
+    """The reference of JAX's flash attention for TPUs, which runs anywhere; the kernel scales its bias, too."""
+    from jax.experimental.pallas.ops.tpu.flash_attention import mha_reference
+
+    def attention(query: Any, key: Any, value: Any, position_bias: Any = None, causal: bool = False) -> Any:
+        return mha_reference(query, key, value, position_bias, causal=causal)
+
+    return attention
+
+
 def flax_nnx() -> Callable:
     """flax's function; linen's is alike."""
     from flax import nnx
@@ -111,8 +121,9 @@ def transformers_eager() -> Callable:
 
 ASKED = {
     "PyTorch: SDPA": sdpa, "PyTorch: SDPA, math": sdpa_math, "PyTorch: nn.MultiheadAttention": torch_layer,
-    "PyTorch: FlexAttention": flex, "JAX: jax.nn": jax_nn, "flax: nnx": flax_nnx, "equinox: MultiheadAttention":
-    equinox_layer, "transformers: sdpa": transformers_sdpa, "transformers: eager": transformers_eager,
+    "PyTorch: FlexAttention": flex, "JAX: jax.nn": jax_nn, "JAX: flash attention for TPUs": jax_tpu,
+    "flax: nnx": flax_nnx, "equinox: MultiheadAttention": equinox_layer,
+    "transformers: sdpa": transformers_sdpa, "transformers: eager": transformers_eager,
 }  # fmt: skip
 """What is asked live, if its library is installed."""
 
