@@ -8,7 +8,7 @@
 Keys and values are rows of the unit matrix: a query's entries are its scores, and its output is its weights. Answers
 hold for what was run: at most 8 tokens of size 8, in float32 unless it's said, on one device, with one set of options.
 Libraries take another path for each of these: ask every configuration that you use, and in a process that you can lose,
-as a C++ kernel may end it on an odd mask.
+as a C++ kernel may end it on an odd mask, or on no keys.
 """
 
 import contextlib
@@ -94,9 +94,8 @@ def of(
     """
     answers, reasons = dict[str, str](), dict[str, str]()
     with undisturbed():
-        here = [x for x in LIBRARIES if x in sys.modules]
-        libraries = [check_choice("library", library, LIBRARIES)] if library else here
-        call = Asked(**vars(find_call(function, libraries, (axes,) if axes else LAYOUTS, device, patience)))
+        kinds = [check_choice("library", library, LIBRARIES)] if library else [x for x in LIBRARIES if x in sys.modules]
+        call = Asked(**vars(find_call(function, kinds, (axes,) if axes else LAYOUTS, device, patience)))
         find_ways(call, names or {})
         for question in questions:
             try:
@@ -117,5 +116,6 @@ def undisturbed() -> Iterator[None]:
         if torch := sys.modules.get("torch"):
             back.callback(torch.set_rng_state, torch.get_rng_state())
             back.callback(torch.set_num_threads, torch.get_num_threads())
+            back.enter_context(torch.inference_mode(False))  # gradients
         back.enter_context(mock.patch.dict(os.environ))
         yield

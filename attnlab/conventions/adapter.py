@@ -72,5 +72,5 @@ def trial(lines: str, call: Call) -> None:
         options = {name: call.array(x, axes) for name, x in (given | rules).items()}
         out = to_numpy(names["attention"](*(call.array(x, axes) for x in arrays), **options))
         off = abs(out - pack(safe_attention(*arrays, **given, **rules), axes)).max()
-        if not off < 1e-3:
+        if not off < 0.03:  # bfloat16's
             raise ValueError(f"it can't be adapted so: {off:.2g} off for N = {n}, M = {m} and {[*rules]}")

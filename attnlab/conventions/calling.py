@@ -13,18 +13,19 @@ import numpy as np
 
 Array = np.ndarray
 D = 8  # the size of queries, keys and values
+NEAR = 5e-3  # weights that bfloat16 rounds are as far apart
 LAYOUTS = ("BHND", "BNHD", "HND", "NHD", "ND")  # examples, heads, tokens, sizes; H may as well be B
 AXES = dict.fromkeys(("mask", "bias"), ("BHNM", "HNM", "BNM", "NM", "BM")) | {"sink": ("H",)}  # by role
 SCORES = np.random.default_rng(1).normal(size=(2, 3, 5, 5))
 SHOWN = np.arange(25).reshape(5, 5) % 3 != np.arange(6).reshape(2, 3, 1, 1) % 2
-ROLES: dict[str, tuple[str, Any]] = {
+ROLES: dict[str, tuple[Any, ...]] = {
     "grouped": ("enable_gqa", True),
     "seed": ("seed", 7),
     "scale": ("scale softmax_scale sm_scale scaling scale_factor", 0.5),
     "causal": ("causal is_causal use_causal_mask unidirectional", True),
     "mask": ("mask attn_mask attention_mask bias attn_bias", SHOWN),
     "bias": ("bias attn_bias attention_bias position_bias attn_mask mask attention_mask", SHOWN / 2),
-    "window": ("window window_size local_window_size sliding_window sliding_window_size left_window_size", 1),
+    "window": ("window window_size local_window_size sliding_window sliding_window_size left_window_size", 1, (1, 1)),
     "softcap": ("softcap soft_cap logits_soft_cap logit_cap", 0.5),
     "sink": ("sinks sink s_aux", 0 * SCORES + 0.5),
     "lse": ("return_lse return_residual return_softmax_lse return_attn_probs with_lse", True),
@@ -102,12 +103,11 @@ class Call:
     def results(self, *qkv: Any, dtype: str = "float32", **roles: Any) -> tuple:
         """What the function returns, as a tuple of arrays of its library. The axes of a role's array end in N, M."""
         if lost := [role for role in roles if role not in self.ways]:
-            raise Missing(f"no argument for {lost[0]}")
+            raise Missing(f"no argument found for {lost[0]}")
         if len({self.ways[role][0] for role in roles}) < len(roles):
             raise Missing(f"one argument for {' and '.join(roles)}")
         roles |= {"seed": 7} if "dropout" in roles and "seed" in self.ways else {}
-        ways = {role: self.ways[role] for role in roles}
-        options = {name: self.array(roles[role], axes, "BHNM", dtype) for role, (name, axes) in ways.items()}
+        options = {self.ways[x][0]: self.array(given, self.ways[x][1], "BHNM", dtype) for x, given in roles.items()}
         start = time.perf_counter()
         got = self.function(*(self.array(x, self.axes, dtype=dtype) for x in qkv), **options)
         if (took := time.perf_counter() - start) > self.patience:
@@ -150,28 +150,28 @@ def find_call(function: Callable, libraries: list[str], layouts: tuple[str, ...]
 
     Only in the right order of axes is the output about that key's value, be the function causal or not.
     """
-    random, faults, wrong = np.random.default_rng(0), list[str](), list[str]()
+    random, tried, wrong = np.random.default_rng(0), dict[str, str](), list[str]()
     chosen, value = random.integers(0, np.arange(1, 6), (2, 3, 5)), random.normal(size=(2, 3, 5, D))
     query, key = 60 * np.eye(5, D)[chosen], np.zeros((2, 3, 5, D)) + np.eye(5, D)
-    expected = np.take_along_axis(value, chosen[..., None], 2)
     for call in (Call(function, library, axes, *limits) for library in libraries for axes in layouts):
         try:
             out = call.results(query, key, value)[0]
-            found, call.out_axes = to_numpy(out), letters(out) if kind_of(out) == call.library else ""
+            found, call.out_axes = (to_numpy(out), letters(out)) if kind_of(out) == call.library else (out, "")
         except TimeoutError:
             raise
         except Exception as error:
-            faults.append(said(error))
+            tried.setdefault(call.library, said(error))
             continue
         if not call.out_axes:
             wrong.append(f"for {LIBRARIES[call.library]} arrays it returns {type(out).__name__}")
         elif sorted(call.out_axes) != sorted(call.axes):
             wrong.append(f"for a query of shape {pack(query, call.axes).shape} it returns shape {found.shape}")
-        elif not np.allclose(found, pack(expected, call.out_axes), atol=0.02):
+        elif not np.allclose(found, pack(np.take_along_axis(value, chosen[..., None], 2), call.out_axes), atol=0.02):
             wrong.append(f"with axes {call.axes} it returns something else than softmax(query·key)·value")
         else:
             return call
-    reason, advice = (wrong + faults)[0], "wrap it as a function of query, key and value, or pass library= or axes="
+    reason = "; ".join(wrong[:1] or dict.fromkeys(tried.values()))
+    advice = "wrap it as a function of query, key and value, or pass library= or axes="
     if any(word in reason.lower() for word in ("cuda", "gpu", "device")):
         advice = "pass device=, such as 'cuda'"
     raise TypeError(f"{call.name} could not be called as attention: {reason}; {advice}")
@@ -182,27 +182,27 @@ def find_ways(call: Call, names: dict[str, str]) -> None:
 
     The scale shows in the last of four queries, which sees four keys even where the function is causal unless told.
     """
-    first, *_, last = call.weights(np.eye(1, 4).repeat(4, 0))[3]
-    if not (first > 0 and last > 0 and first != last):
+    even, uneven = (call.weights(x * np.eye(1, 4).repeat(4, 0))[3, [0, 3]] for x in (0, 1))
+    if not (even * uneven > 0).all() or not np.diff(uneven).any():
         raise ValueError(f"{call.name} hides something from its last query, unless told; wrap it")
-    call.scale = float(np.log(first / last))
+    call.scale = float(np.diff(np.log(even / uneven))[0])
     plain = call.results(*call.inputs(SCORES))
     for role in (*ROLES, *names):
-        keywords = names.get(check_choice("a role in names", role, ROLES), ROLES[role][0]).split()
-        ways = [(name, axes) for name in keywords for axes in AXES.get(role, ("",))]
-        way = next((way for least in (2, 1) for way in ways if effect(call, role, way, plain) >= least), None)
+        keywords, *tries = ROLES[check_choice("a role in names", role, ROLES)]
+        ways = [(name, axes) for name in names.get(role, keywords).split() for axes in AXES.get(role, ("",))]
+        way = next((w for rank in (2, 1) for w in ways for x in tries if effect(call, role, w, x, plain) >= rank), None)
         if way:
             call.ways[role] = way
         elif role in names:
             raise ValueError(f"names has {role}={names[role]!r}, which {call.name} refuses or ignores")
     if "mask" in call.ways:
-        shown, *_, last = call.weights(np.zeros((1, 4)), mask=np.arange(4) < np.array([[3]]))[0]
+        shown, *_, last = call.weights(np.zeros((4, 4)), mask=np.arange(4) < np.full((4, 1), 3))[3]
         call.attend = not last > shown
 
 
-def effect(call: Call, role: str, way: tuple[str, str], plain: tuple) -> int:
+def effect(call: Call, role: str, way: tuple[str, str], given: Any, plain: tuple) -> int:
     """Of a keyword: 0 if it's refused or changes nothing, 2 if it does what it should, 1 if something else."""
-    given, call = ROLES[role][1], replace(call, ways=call.ways | {role: way})
+    call = replace(call, ways=call.ways | {role: way})
     few = [np.zeros((1, heads, 5, D)) for heads in (4, 2, 2)]
     try:
         got = call.results(*(few if role == "grouped" else call.inputs(SCORES)), **{role: given})
@@ -217,4 +217,4 @@ def effect(call: Call, role: str, way: tuple[str, str], plain: tuple) -> int:
         return 2
     x = given[tuple(slice(None if a in way[1] else 1) for a in "BHNM")]
     axes, added = call.out_axes.replace("D", "M"), [x] if role == "bias" else [hid(x), hid(~x)]
-    return 1 + any(np.allclose(out[..., :5], pack(softmax(SCORES + y), axes, "BHNM"), atol=1e-3) for y in added)
+    return 1 + any(np.allclose(out[..., :5], pack(softmax(SCORES + y), axes, "BHNM"), atol=NEAR) for y in added)

@@ -8,16 +8,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.conventions.calling import SCORES, Array, Call, D, Missing, hid, letters, softmax, to_numpy
+from attnlab.conventions.calling import NEAR, SCORES, Array, Call, D, Missing, hid, letters, softmax, to_numpy
 from attnlab.core.arguments import dtype_name
 
 import numpy as np
 
 INF, NONE = math.inf, "–"
-ONE = np.array([[1.0, 0, 0, 0]])  # the scores of one query
-SEEN = np.array([[True, True, False, True]])  # key 2 is hidden
-BIAS = np.array([[0, 0.7, -1, 0.2]])
-CAPPED = np.tanh(2 * ONE)
+ONE = np.eye(1, 4).repeat(4, 0)  # four queries, as the last sees all even where it's causal unless told
+SEEN = np.arange(4) != np.full((4, 1), 2)  # key 2 is hidden
+BIAS = np.array([[0, 0.7, -1, 0.2]]).repeat(4, 0)
+CAPPED = np.tanh(2 * ONE) / 2  # by a cap of 1/2
 STEPS = np.arange(4)[:, None] + np.zeros(5)  # all scores of query n are n
 LSE = np.arange(4) + math.log(5)
 SCALES = {"1/√D": D**-0.5, "1": 1.0, "1/D": 1 / D, "√D": D**0.5}
@@ -36,26 +36,26 @@ BOTH = {name: x for name, x in WINDOWS.items() if x[1] in (0, 2)}  # with causal
 
 def named(seen: Array, candidates: dict[str, Any]) -> str:
     """The candidates that predict what was seen."""
-    fits = [name for name, x in candidates.items() if np.all(np.isnan(x) | (abs(seen - x) < 1e-3))]
+    fits = [name for name, x in candidates.items() if np.all(np.isnan(x) | (abs(seen - x) < NEAR))]
     return " or ".join(fits) or str(np.array(seen).round(3).tolist())
 
 
 class Asked(Call):
     """A function to which questions are put."""
 
-    def reads(self, scores: Array, candidates: dict[str, Array], **roles: Any) -> str:
-        """Of which scores are the weights the softmax?"""
-        return named(self.weights(scores, **roles), {name: softmax(x) for name, x in candidates.items()})
+    def reads(self, scores: Array, candidates: dict[str, Array], first: int = -1, **roles: Any) -> str:
+        """Of which scores are the weights the softmax, for the queries from ``first`` on?"""
+        return named(self.weights(scores, **roles)[first:], {x: softmax(y)[first:] for x, y in candidates.items()})
 
     def pattern(self, n: int, m: int, bands: dict[str, tuple], **roles: Any) -> str:
         """Which keys do queries of equal scores see?"""
         near = {name: np.arange(m) - np.arange(n)[:, None] - at * (m - n) for name, (_, _, at) in bands.items()}
         seen = {name: (near[name] >= -left) & (near[name] <= right) for name, (left, right, _) in bands.items()}
-        return self.reads(np.zeros((n, m)), {name: hid(x) for name, x in seen.items()}, **roles)
+        return self.reads(np.zeros((n, m)), {name: hid(x) for name, x in seen.items()}, 0, **roles)
 
     def floating(self) -> str:
-        """With half the scale, if it takes one, as a scale that came after the bias shows."""
-        factor = 0.5 if "scale" in self.ways else 1.0
+        """With half the scale where that's 1, as a scale that came after the bias shows."""
+        factor = 0.5 if "scale" in self.ways and abs(self.scale - 1) < NEAR else 1.0
         scores, roles = factor * ONE, {"scale": factor * self.scale} if factor < 1 else {}
         return self.reads(ONE, {
             "added after the scale": scores + BIAS, "added before the scale": scores + factor * self.scale * BIAS,
@@ -64,14 +64,14 @@ class Asked(Call):
 
     def together(self, first: str, second: str) -> str:
         """Two ways to hide: the first hides key 2, the second what isn't causal, or key 0."""
-        one, other = SEEN.repeat(4, 0), np.tri(4) > 0 if second == "causal" else np.arange(4) > np.zeros((4, 1))
+        one, other = SEEN, np.tri(4) > 0 if second == "causal" else np.arange(4) > np.zeros((4, 1))
         candidates = {"both": hid(one & other), f"{first} alone": hid(one), f"{second} alone": hid(other)}
-        return self.reads(np.zeros((4, 4)), candidates, **self.hide(**{first: one, second: other}))
+        return self.reads(np.zeros((4, 4)), candidates, 0, **self.hide(**{first: one, second: other}))
 
     def hidden(self) -> str:
         """The weight of a hidden key, where its score is 10¹², or else the others' are −10¹²."""
         cases = {"at a score of 10¹²": 1e12 * ~SEEN, "beside −10¹²": -1e12 * SEEN}
-        weights = {name: self.weights(x, **self.hide(mask=SEEN))[0, 2] for name, x in cases.items()}
+        weights = {name: self.weights(x, **self.hide(mask=SEEN))[-1, 2] for name, x in cases.items()}
         return ", ".join(f"{weight:.2g} {name}" for name, weight in weights.items() if weight != 0) or "0"
 
     def leaks(self, which: int) -> str:
@@ -79,7 +79,7 @@ class Asked(Call):
         role, n, m = ("mask", 2, 4) if "mask" in self.ways else ("causal", 3, 3)
         arrays = self.inputs(np.zeros((n, m)))
         arrays[which][:, :, 2] = np.nan
-        out = self(*arrays, **self.hide(**{role: SEEN.repeat(n, 0)}))
+        out = self(*arrays, **self.hide(**{role: SEEN[:n]}))
         return "leaks" if np.isnan(out[:, :, :2]).any() else "stays hidden"
 
     def heads(self) -> str:
@@ -96,7 +96,7 @@ class Asked(Call):
                 raise Missing("no such row")
             return {"scores": np.eye(1, 2).repeat(4, 0), "causal": True}
         shown = [np.eye(3, 1) == 0 | (np.arange(4) // 2 == k) * (len(roles) > 1) for k in range(2)]
-        return {"scores": ONE.repeat(3, 0), **self.hide(**dict(zip(roles, shown)))}
+        return {"scores": ONE[:3], **self.hide(**dict(zip(roles, shown)))}
 
     def empty(self, *roles: str) -> str:
         """The row that sees nothing, as weights. Its scores differ, or a mean would look like a softmax."""
@@ -116,16 +116,18 @@ class Asked(Call):
         return self.results(*self.inputs(scores), lse=True, **options)[1]
 
     def half(self, size: int) -> str:
-        """70,000 equal keys and values of 1; or keys 0 and 1 with q·k = 8 · size², and key 2 with 0."""
+        """70,000 equal keys and values of 1; or the last query has q·k = 8 · size² with keys 1 and 2, and 0 with 0."""
+        if not size and not self.weights(np.zeros((3, 4)))[2].all():
+            raise Missing("hides keys, unless told")
         key = np.zeros((1, 1, 3 if size else 70_000, D))
-        key[:, :, :2] = size
-        value, right = (np.eye(3, D)[None, None], np.array([0.5, 0.5, 0])) if size else (key + 1, np.ones(3))
+        key[:, :, 1:] = size
+        value, right = (np.eye(3, D)[None, None], np.array([0, 0.5, 0.5])) if size else (key + 1, np.ones(3))
         roles = {"scale": D**-0.5} if "scale" in self.ways else {}
-        return named(self(key[:, :, :1], key, value, dtype="float16", **roles)[0, 0, 0, :3].round(2), {"right": right})
+        return named(self(key[:, :, :3], key, value, dtype="float16", **roles)[0, 0, 2, :3].round(2), {"right": right})
 
     def dropped(self, what: str) -> str:
-        """Half of 256 weights of 1/4 in 2 examples and 3 heads: by what they're multiplied, or which axes are alike."""
-        found = self(*self.inputs(np.zeros((2, 3, 64, 4))), dropout=0.5)[..., :4]
+        """Half of 244 weights of 1/4 in 2 examples and 3 heads: by what they're multiplied, or which axes are alike."""
+        found = self(*self.inputs(np.zeros((2, 3, 64, 4))), dropout=0.5)[..., 3:, :4]
         kept, axes = found > 1e-6, ("examples", "heads", "queries")
         if what == "factor":
             whole = np.allclose(found.sum(-1)[kept.any(-1)], 1)
@@ -138,6 +140,8 @@ QUESTIONS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "axes": ("heads before tokens", lambda c: f"heads {'after' if 'NH' in c.axes else 'before'} tokens"),
     "scale, unless given": ("1/√D", lambda c: named(np.array(c.scale), SCALES)),
     "scale of 0": ("as given", lambda c: c.reads(ONE, {"as given": 0 * ONE, "taken for none": ONE}, scale=0.0)),
+    "twice the scale": ("as given", lambda c: c.reads(ONE, {
+        "as given": 2 * ONE, "beside 1/√D": 2 * D**-0.5 * ONE, "divides": ONE / (2 * c.scale**2)}, scale=2 * c.scale)),
     "a query, unless told": ("sees all", lambda c: c.pattern(4, 4, ALL | {"up to its own": (INF, 0, 0)})),
     "causal, N = M": ("up to its own", lambda c: c.pattern(4, 4, SQUARE, causal=True)),
     "causal, N < M": ("bottom right", lambda c: c.pattern(3, 5, LONG, causal=True)),
@@ -152,11 +156,11 @@ QUESTIONS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "boolean mask and causal": ("both", lambda c: c.together("mask", "causal")),
     "float mask and causal": ("both", lambda c: c.together("bias", "causal")),
     "boolean and float mask": ("both", lambda c: c.together("mask", "bias")),
-    "cap and boolean mask": (NONE, lambda c: c.reads(2 * ONE, {
-        "the cap first": CAPPED + hid(SEEN), "the mask first": np.where(SEEN, CAPPED, -1),
-    }, softcap=1.0, **c.hide(mask=SEEN))),
-    "cap and float mask": (NONE, lambda c: c.reads(2 * ONE, {
-        "the cap first": CAPPED + BIAS, "the mask first": np.tanh(2 * ONE + BIAS)}, softcap=1.0, bias=BIAS)),
+    "cap and boolean mask": (NONE, lambda c: c.reads(ONE, {
+        "the cap first": CAPPED + hid(SEEN), "the mask first": np.where(SEEN, CAPPED, -0.5),
+    }, softcap=0.5, **c.hide(mask=SEEN))),
+    "cap and float mask": (NONE, lambda c: c.reads(ONE, {
+        "the cap first": CAPPED + BIAS, "the mask first": np.tanh(2 * (ONE + BIAS)) / 2}, softcap=0.5, bias=BIAS)),
     "weight of a hidden key": ("0", Asked.hidden),
     "NaN in a hidden key": ("stays hidden", lambda c: c.leaks(1)),
     "NaN in a hidden value": ("stays hidden", lambda c: c.leaks(2)),
@@ -170,8 +174,8 @@ QUESTIONS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "lse: axes": ("BHN", lambda c: letters(c.lse(SCORES))),
     "lse: dtype for float16": ("float32", lambda c: dtype_name(c.lse(ONE, dtype="float16"))),
     "lse: sees nothing": ("-inf", lambda c: f"{to_numpy(c.lse(**c.nothing('mask'))).ravel()[0]:.3g}"),
-    "sink": (NONE, lambda c: named(c.weights(ONE, sink=np.full((1, 1), math.log(2))), {
-        name: softmax(np.append(ONE, [[x]], 1))[:, :4] for name, x in SINKS.items()})),
+    "sink": (NONE, lambda c: named(c.weights(ONE, sink=np.full((1, 1), math.log(2)))[-1:], {
+        name: softmax(np.append(ONE[:1], [[x]], 1))[:, :4] for name, x in SINKS.items()})),
     "float16: 70,000 keys": ("right", lambda c: c.half(0)),
     "float16: q·k of 131,072": ("right", lambda c: c.half(128)),
     "float16: score of 185,000": ("right", lambda c: c.half(256)),

@@ -27,19 +27,20 @@ def rotary(function: Callable[[Any], Any], *, library: str = "numpy") -> dict[st
     pairs, turn = next(((pairs, turn) for pairs, turn in found.items() if turn is not None), ("", np.ones((N, 2))))
     frequency = np.angle(turn[1] / turn[0])
     if not frequency.all():
-        raise ValueError("it rotates neither pairs k, k + D/2 nor 2k, 2k + 1 by the place of a token; is x (N, D)?")
+        raise ValueError("neither all k, k + D/2 nor all 2k, 2k + 1 rotate by place; let x (N, D) be what it rotates")
     first, base = frequency[0], (frequency[0] / frequency[1]) ** (D / 2)
     factors = {"positions by": first, "vectors by": abs(turn[0, 0])}
     factors |= {f"frequency {k} by": x for k, x in enumerate(frequency / first / base**POWERS)}
     multiplied = ", ".join(f"{what} {x:.3g}" for what, x in factors.items() if abs(x - 1) > 0.01) or "–"
-    start = f"{np.angle(turn[0, 0]) / first + 0.0:.3g}"
-    return {"pairs": pairs, "token 0 stands at": start, "base": f"{base:,.0f}", "multiplied": multiplied}
+    start = 0.0
+    for angle, speed in zip(np.angle(turn[0])[::-1], frequency[::-1]):  # the slowest hasn't gone around
+        start = (angle + 2 * np.pi * round((start * speed - angle) / (2 * np.pi))) / speed
+    return {"pairs": pairs, "token 0 stands at": f"{start + 0.0:.3g}", "base": f"{base:,.0f}", "multiplied": multiplied}
 
 
 def turns(matrices: np.ndarray, apart: int) -> np.ndarray | None:
     """What rotates each pair, as complex numbers (N, D/2), if that is all that the matrices (N, D, D) do."""
-    k = np.arange(D)
-    one = k[k % (2 * apart) < apart]
+    one = np.flatnonzero(np.arange(D) % (2 * apart) < apart)
     other, turn = one + apart, matrices[:, one, one] + 1j * matrices[:, one + apart, one]
     rebuilt = np.zeros_like(matrices)
     rebuilt[:, one, one], rebuilt[:, other, other] = turn.real, turn.real

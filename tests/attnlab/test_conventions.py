@@ -182,7 +182,12 @@ PLANTED = {
     "tokens first": (tokens_first, {"axes": "heads after tokens"}),
     **{f"scale {name}": (rescaled(x), {"scale, unless given": name}) for name, x in SCALES.items() if name != "1/√D"},
     "scale 0 is none": (rescaled(8**-0.5, nothing=(None, 0)), {"scale of 0": "taken for none"}),
-    "causal unless told": (banded("", INF, 0, 0), {"a query, unless told": "up to its own"}),
+    **{f"scale {name}": (plant(lambda o, n, m, x=x: o | {"scale": x(o["scale"])} if "scale" in o else o),
+                         {"twice the scale": name})
+       for name, x in {"beside 1/√D": lambda s: s * 8**-0.5, "divides": lambda s: 1 / s if s else 0}.items()},
+    "causal unless told": (banded("", INF, 0, 0), {
+        "a query, unless told": "up to its own", "True in a boolean mask": "attend", "a float mask":
+        "added after the scale", "float16: 70,000 keys": "–", "float16: q·k of 131,072": "right"}),
     **{f"square {name}": (banded("causal", *x), {"causal, N = M": name})
        for name, x in SQUARE.items() if name != "up to its own"},
     **{f"long {name}": (
@@ -204,6 +209,9 @@ PLANTED = {
     **{f"{a} and {b}: {kept}": (alone(a, b, kept), {q: f"{kept} alone"})
        for (a, b), q in PAIRS.items() for kept in (a, b)},
     "cap first": (capped("cap"), {"cap and boolean mask": "the cap first", "cap and float mask": "the cap first"}),
+    "cap first, True adds 1": (
+        lambda *qkv, mask=0, bias=0, **o: capped("cap")(*qkv, bias=np.float32(1) * mask + bias, **o),
+        {"cap and boolean mask": "[[0.406, 0.251, 0.092, 0.251]]", "cap and float mask": "the cap first"}),
     "cap last": (capped("mask"), {"cap and boolean mask": "the mask first", "cap and float mask": "the mask first"}),
     "−10⁹ for −∞": (
         plant(lambda o, n, m: finite(o) if "mask" in o and "bias" not in o else o),
@@ -276,7 +284,7 @@ def test_every_candidate_is_planted_and_differs_from_its_rivals(monkeypatch):
                 assert np.nanmax(abs(np.asarray(a) - b)) > 0.01, (question, [*rivals[-1]])
 
 
-KEEPS = {"causal unless told": "no mask that says", "in its own dtype": "no mask that says"}
+KEEPS = {"causal unless told": "it can't be adapted so", "in its own dtype": "no mask that says"}
 """Those that no adapter can mend."""
 
 
@@ -298,7 +306,7 @@ def test_the_table_and_the_difference_of_two():
     lines = str(other).splitlines()
     assert lines[0].endswith("bias by bias BHNM, window by window, lse by return_lse, dropout by dropout")
     assert [line for line in lines if line[0] == "*"] == [f"* {'4 query heads on 2':<29} h mod Hk"]
-    assert "(no argument for sink)" in str(other)
+    assert "(no argument found for sink)" in str(other)
     page = other._repr_html_()
     assert page.count("<b>") == 1
     assert "<td>4 query heads on 2</td><td><b>h mod Hk</b></td>" in page
@@ -432,6 +440,7 @@ def first_half(query, key, value):
     (sees_its_own, {}, TypeError, r"with axes BHND it returns something else than softmax\(query·key\)·value; wrap it"),
     (another_shape, {}, TypeError, r"for a query of shape \(2, 3, 5, 8\) it returns shape \(2, 3, 5, 3\); wrap it"),
     (a_list, {}, TypeError, "for NumPy arrays it returns list; wrap it"),
+    (lambda *qkv: {"out": safe_attention(*qkv)}, {}, TypeError, "for NumPy arrays it returns dict; wrap it"),
     (needs_cuda, {}, TypeError, "RuntimeError: expected a tensor on CUDA; pass device="),
     (lambda query: query, {}, TypeError, "could not be called as attention: TypeError: .*; wrap it"),
     (slow, {"patience": 0.01}, TimeoutError, "a call of slow took 0 s; to wait longer pass patience="),
@@ -444,6 +453,17 @@ def test_errors_say_in_a_sentence_what_to_pass(function, options, kind, message)
     with pytest.raises(kind, match=message) as caught:
         conventions.of(function, **options)
     assert "\n" not in str(caught.value)
+
+
+def test_a_refusal_of_every_library_is_told():
+    needs("torch")
+    import torch
+
+    def of_torch_in_pairs(query, key, value):
+        torch.is_floating_point(query)
+        raise RuntimeError("odd")
+
+    refused(TypeError, "TypeError: is_floating_point.*; RuntimeError: odd; wrap it", conventions.of, of_torch_in_pairs)
 
 
 def test_arrays_of_another_library():
@@ -464,6 +484,51 @@ def test_arrays_go_where_they_are_told():
     with torch.device("meta"):  # holds no numbers
         assert conventions.of(safe_attention, library="torch", device="cpu").differences() == {}
         refused(TypeError, "meta tensor; no data.*; wrap it", conventions.of, safe_attention, library="torch")
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
+def test_gradients_are_asked_in_any_mode(mode):
+    needs("torch")
+    import torch
+
+    with getattr(torch, mode)():
+        found = conventions.of(safe_attention, library="torch", questions=["its gradient: boolean mask"])
+        assert (found.answers, torch.is_grad_enabled()) == ({"its gradient: boolean mask": "0"}, False)
+
+
+def test_arithmetic_in_bfloat16():
+    """Shows in no answer, and doesn't keep an adapter back."""
+    needs("torch")
+    import torch
+
+    def attention(query, key, value, attn_mask=None):
+        arrays = (x if x is None or x.dtype == torch.bool else x.bfloat16() for x in (query, key, value, attn_mask))
+        return sdpa(*arrays).to(query.dtype)
+
+    sdpa = torch_sdpa()
+    found = conventions.of(attention)
+    assert found.differences(conventions.of(sdpa)).keys() == {"4 query heads on 2"}  # no enable_gqa
+    names = {"function": attention}
+    exec(found.adapter(), names)
+    assert conventions.of(names["attention"]).differences() == {}
+
+
+def test_a_window_that_must_be_a_pair():
+    def attention(query, key, value, window_size=(-1, -1)):
+        left, right = window_size
+        return safe_attention(query, key, value, window=(left, right))
+
+    for options in ({}, {"names": {"window": "window_size"}}):
+        answers = conventions.of(attention, **options).answers
+        assert (answers["window 2"], answers["window (2, 1)"]) == ("refused", "2 left, 1 right, bottom right")
+
+
+def test_the_scale_beside_a_bias_of_its_own():
+    def alibi(query, key, value):
+        apart = abs(np.arange(key.shape[-2]) - np.arange(query.shape[-2])[:, None])
+        return safe_attention(query, key, value, bias=-0.5 * apart.astype("float32"))
+
+    assert conventions.of(alibi).answers["scale, unless given"] == "1/√D"
 
 
 def test_a_keyword_of_its_own_and_what_partial_holds():
@@ -530,10 +595,13 @@ def test_rotary(library, options, found):
 
 
 def test_rotary_by_other_positions_and_none():
-    turned = [conventions.rotary(functools.partial(rotary, positions=x)) for x in (np.arange(1, 5), -np.arange(4))]
-    assert turned == [PLAIN | {"token 0 stands at": "1"}, PLAIN | {"multiplied": "positions by -1"}]
-    refused(ValueError, "it rotates neither pairs", conventions.rotary, lambda x: x.cumsum(-1))
-    refused(ValueError, "it rotates neither pairs", conventions.rotary, lambda x: x[::-1])
+    turned = [conventions.rotary(functools.partial(rotary, positions=x + np.arange(4))) for x in (1, 5, 100, -7)]
+    assert [x.pop("token 0 stands at") for x in turned] == ["1", "5", "100", "-7"]
+    assert turned == 4 * [{x: y for x, y in PLAIN.items() if x != "token 0 stands at"}]
+    back = conventions.rotary(functools.partial(rotary, positions=-np.arange(4)))
+    assert back == PLAIN | {"multiplied": "positions by -1"}
+    refused(ValueError, "neither all k, .* let x .* be what it rotates", conventions.rotary, lambda x: x.cumsum(-1))
+    refused(ValueError, "neither all k, .* let x .* be what it rotates", conventions.rotary, lambda x: x[::-1])
 
 
 def test_rotary_of_transformers():
