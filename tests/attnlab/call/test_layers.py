@@ -17,9 +17,10 @@ FLOORS = [
     {"core.dropout", "core.scores"},
     {"softmax", "rotation", "kernels"},  # kernels: on tiles of their own; tiled calls them for arrays on a GPU
     set(attnlab.METHODS),
-    {"adapters", "cache", "compat", "conventions", "linear", "paged", "ring"},
+    {"adapters", "cache", "compat", "linear", "paged", "ring"},
     {FACE},
     {"costs", "measure"},
+    {"conventions"},
 ]
 HOUSE = House(Path(attnlab.__file__).parent, FLOORS)
 
