@@ -122,8 +122,7 @@ class Call:
 
     def inputs(self, scores: Array) -> list[Array]:
         """Queries whose scores are these (..., N, M), once scaled; keys and values are rows of the unit matrix."""
-        scores = scores[(None,) * (4 - scores.ndim)]
-        one = np.zeros((*scores.shape[:2], scores.shape[3], D)) + np.eye(scores.shape[3], D)
+        one = np.zeros((*scores.shape[:-2], 1, 1)) + np.eye(scores.shape[-1], D)
         return [scores / self.scale @ one, one, one.copy()]
 
     def weights(self, scores: Array, **roles: Any) -> Array:
@@ -196,8 +195,7 @@ def find_ways(call: Call, names: dict[str, str]) -> None:
         elif role in names:
             raise ValueError(f"names has {role}={names[role]!r}, which {call.name} refuses or ignores")
     if "mask" in call.ways:
-        shown, *_, last = call.weights(np.zeros((4, 4)), mask=np.arange(4) < np.full((4, 1), 3))[3]
-        call.attend = not last > shown
+        call.attend = not np.diff(call.weights(np.zeros((4, 4)), mask=np.arange(4) < np.full((4, 1), 3))[3])[2] > 0
 
 
 def effect(call: Call, role: str, way: tuple[str, str], given: Any, plain: tuple) -> int:

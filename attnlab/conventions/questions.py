@@ -78,7 +78,7 @@ class Asked(Call):
         """NaN in key 2, or in its value, which a mask, or else causal, hides from both queries."""
         role, n, m = ("mask", 2, 4) if "mask" in self.ways else ("causal", 3, 3)
         arrays = self.inputs(np.zeros((n, m)))
-        arrays[which][:, :, 2] = np.nan
+        arrays[which][2] = np.nan
         out = self(*arrays, **self.hide(**{role: SEEN[:n]}))
         return "leaks" if np.isnan(out[:, :, :2]).any() else "stays hidden"
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.conventions.calling import Call
+from attnlab.conventions.calling import Call, said
 
 import numpy as np
 
@@ -18,24 +18,26 @@ def rotary(function: Callable[[Any], Any], *, library: str = "numpy") -> dict[st
 
     Wrap what takes more: ``lambda x: apply(x[None, None], cos, sin)[0, 0]``. Says which elements are paired, where
     token 0 stands, the base (by the first two frequencies), and what a scaling multiplies: positions (by less than 0,
-    if it turns backwards), later frequencies or the vectors. Raises ValueError where no pairing predicts what came, or
-    nothing turns.
+    if it turns backwards), later frequencies or the vectors. Raises TypeError where x is refused, and ValueError
+    where no pairing predicts what came, or some pair doesn't turn.
     """
     call = Call(function, library, "ND", None, math.inf, "ND")
-    matrices = np.stack([call(np.zeros((N, D)) + unit)[0, 0] for unit in np.eye(D)], -1)  # (N, D, D)
+    try:
+        matrices = np.stack([call(np.zeros((N, D)) + unit)[0, 0] for unit in np.eye(D)], -1)  # (N, D, D)
+    except Exception as error:
+        raise TypeError(f"an array of {library}, (4, 16), gives {said(error)}; pass library=, or wrap it") from error
     found = {pairs: turns(matrices, apart) for pairs, apart in PAIRS.items()}
     pairs, turn = next(((pairs, turn) for pairs, turn in found.items() if turn is not None), ("", np.ones((N, 2))))
     frequency = np.angle(turn[1] / turn[0])
     if not frequency.all():
         raise ValueError("neither all k, k + D/2 nor all 2k, 2k + 1 rotate by place; let x (N, D) be what it rotates")
-    first, base = frequency[0], (frequency[0] / frequency[1]) ** (D / 2)
+    first, base, start = frequency[0], (frequency[0] / frequency[1]) ** (D / 2), 0.0
     factors = {"positions by": first, "vectors by": abs(turn[0, 0])}
     factors |= {f"frequency {k} by": x for k, x in enumerate(frequency / first / base**POWERS)}
     multiplied = ", ".join(f"{what} {x:.3g}" for what, x in factors.items() if abs(x - 1) > 0.01) or "–"
-    start = 0.0
     for angle, speed in zip(np.angle(turn[0])[::-1], frequency[::-1]):  # the slowest hasn't gone around
         start = (angle + 2 * np.pi * round((start * speed - angle) / (2 * np.pi))) / speed
-    return {"pairs": pairs, "token 0 stands at": f"{start + 0.0:.3g}", "base": f"{base:,.0f}", "multiplied": multiplied}
+    return {"pairs": pairs, "token 0 stands at": f"{start + 0.0:.4g}", "base": f"{base:,.0f}", "multiplied": multiplied}
 
 
 def turns(matrices: np.ndarray, apart: int) -> np.ndarray | None:

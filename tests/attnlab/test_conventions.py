@@ -604,6 +604,19 @@ def test_rotary_by_other_positions_and_none():
     refused(ValueError, "neither all k, .* let x .* be what it rotates", conventions.rotary, lambda x: x[::-1])
 
 
+def test_rotary_in_pairs_of_complex_numbers():
+    needs("torch")
+    import torch
+
+    def llama(x):
+        angles = torch.arange(4.0)[:, None] * 10_000 ** (-torch.arange(8) / 8)
+        turned = torch.view_as_complex(x.unflatten(-1, (8, 2))) * torch.polar(torch.ones(4, 8), angles)
+        return torch.view_as_real(turned).flatten(-2)
+
+    assert conventions.rotary(llama, library="torch") == PLAIN | {"pairs": "2k, 2k + 1"}
+    refused(TypeError, "of numpy, .*, gives AttributeError: .*; pass library=", conventions.rotary, llama)
+
+
 def test_rotary_of_transformers():
     needs("torch", "transformers")
     import torch
