@@ -27,6 +27,7 @@ def attention(query, key, value, *, causal=False, window=None, mask=None, {bias}
     out = function({arrays}, {option})
     return xp.where(live, (out[0] if isinstance(out, tuple) else out){back}, 0.0).{cast}(dtype)
 """.lstrip()
+SCALES = {"1/√D": "query.shape[-1] ** -0.5", "1/D": "query.shape[-1] ** -1.0", "√D": "query.shape[-1] ** 0.5"}
 FINITE = "visible = visible if bias is None else visible & (bias > -xp.inf)"
 LIVE = "live = visible.any(-1)[..., None]"
 ADD = "bias = xp.where(visible, 0.0 if bias is None else {added}, xp.where(live, -xp.inf, 0.0))"
@@ -43,7 +44,7 @@ def source(answers: dict[str, str], call: Call) -> str:
     words = {"module": {"jax": "jax.numpy"}.get(call.library, call.library), "device": ", device=query.device" * torch}
     words |= {"arrays": ", ".join(x + swap[0] for x in ("query", "key", "value")), "back": swap[1]}
     words |= {"bias": "", "cast": "to" if torch else "astype"}
-    words["default"] = "query.shape[-1] ** -0.5" if answers["scale, unless given"] == "1/√D" else f"{call.scale:.7g}"
+    words["default"] = SCALES.get(answers["scale, unless given"], f"{call.scale:.7g}")
     if "bias" in name and answers["a float mask"].startswith("added"):
         words["added"] = f"bias / ({words['default']})" if "before" in answers["a float mask"] else "bias"
         words |= {"bias": "bias=None, ", "option": f"{name['bias']}=bias.{words['cast']}(query.dtype)"}
@@ -52,8 +53,7 @@ def source(answers: dict[str, str], call: Call) -> str:
     else:
         raise ValueError("it has no mask that says for every query of every head what it sees")
     lines = [FINITE, LIVE, ADD] if words["bias"] else [LIVE]
-    half = {answer for question, answer in answers.items() if "float16: " in question}
-    lines += [WIDEN] * bool(half - {"right", "–"})
+    lines += [WIDEN] * any("float16: " in x and answer not in ("right", "–") for x, answer in answers.items())
     lines += [HEADS, REPEAT] * ("grouped" in call.ways or answers["4 query heads on 2"] not in ("h // G", "–"))
     return SOURCE.replace("LINES", "\n    ".join(lines)).format(**words)
 

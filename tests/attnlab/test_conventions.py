@@ -299,6 +299,19 @@ def test_adapters_leave_no_difference(name):
     assert conventions.of(names["attention"]).differences() == {}
 
 
+@pytest.mark.parametrize("power", [-1, -0.5, 0, 0.5])
+def test_adapters_know_a_scale_by_the_size(power):
+    """At another than that at which it was asked."""
+
+    def attention(query, key, value, *, scale=None, **options):
+        return safe_attention(query, key, value, scale=query.shape[-1] ** power if scale is None else scale, **options)
+
+    names = {"function": attention}
+    exec(conventions.of(attention).adapter(), names)
+    arrays = np.random.default_rng(0).normal(size=(3, 1, 2, 5, 32))
+    np.testing.assert_allclose(names["attention"](*arrays), safe_attention(*arrays), atol=1e-5)
+
+
 def test_the_table_and_the_difference_of_two():
     one, other = found("the contract"), found("h mod Hk")
     assert one.differences() == {}
