@@ -54,8 +54,8 @@ class Conventions:
         """Source of ``attention(query, key, value, *, causal, window, mask, bias, scale)``, which keeps the contract.
 
         It calls the one that was asked by the name ``function``, takes as many axes, and costs N·M. It has been run on
-        random inputs beside ``attnlab.safe_attention``. Raises ValueError where the function has no mask that could say
-        everything, or where results differ.
+        random inputs of size 8 beside ``attnlab.safe_attention``. Raises ValueError where the function has no mask that
+        could say everything, or where results differ.
         """
         lines = source(self.answers, self.call)
         with undisturbed():
@@ -95,9 +95,10 @@ def of(
     answers, reasons = dict[str, str](), dict[str, str]()
     with undisturbed():
         kinds = [check_choice("library", library, LIBRARIES)] if library else [x for x in LIBRARIES if x in sys.modules]
-        call = Asked(**vars(find_call(function, kinds, (axes,) if axes else LAYOUTS, device, patience)))
+        layouts = (check_choice("axes", axes, LAYOUTS),) if axes else LAYOUTS
+        call = Asked(**vars(find_call(function, kinds, layouts, device, patience)))
         find_ways(call, names or {})
-        for question in questions:
+        for question in [check_choice("a question", x, QUESTIONS) for x in questions]:
             try:
                 answers[question] = QUESTIONS[question][1](call)
             except (Missing, ModuleNotFoundError) as error:

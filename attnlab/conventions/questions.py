@@ -64,9 +64,9 @@ class Asked(Call):
 
     def together(self, first: str, second: str) -> str:
         """Two ways to hide: the first hides key 2, the second what isn't causal, or key 0."""
-        one, other = SEEN, np.tri(4) > 0 if second == "causal" else np.arange(4) > np.zeros((4, 1))
-        candidates = {"both": hid(one & other), f"{first} alone": hid(one), f"{second} alone": hid(other)}
-        return self.reads(np.zeros((4, 4)), candidates, 0, **self.hide(**{first: one, second: other}))
+        other = np.tri(4) > 0 if second == "causal" else np.arange(4) > np.zeros((4, 1))
+        candidates = {"both": hid(SEEN & other), f"{first} alone": hid(SEEN), f"{second} alone": hid(other)}
+        return self.reads(np.zeros((4, 4)), candidates, 0, **self.hide(**{first: SEEN, second: other}))
 
     def hidden(self) -> str:
         """The weight of a hidden key, where its score is 10¹², or else the others' are −10¹²."""

@@ -10,7 +10,6 @@ import numpy as np
 
 N, D = 4, 16
 PAIRS = {"k, k + D/2": D // 2, "2k, 2k + 1": 1}  # how far apart
-POWERS = -2 * np.arange(D // 2) / D
 
 
 def rotary(function: Callable[[Any], Any], *, library: str = "numpy") -> dict[str, str]:
@@ -33,7 +32,7 @@ def rotary(function: Callable[[Any], Any], *, library: str = "numpy") -> dict[st
         raise ValueError("neither all k, k + D/2 nor all 2k, 2k + 1 rotate by place; let x (N, D) be what it rotates")
     first, base, start = frequency[0], (frequency[0] / frequency[1]) ** (D / 2), 0.0
     factors = {"positions by": first, "vectors by": abs(turn[0, 0])}
-    factors |= {f"frequency {k} by": x for k, x in enumerate(frequency / first / base**POWERS)}
+    factors |= {f"frequency {k} by": x for k, x in enumerate(frequency / first * base ** (np.arange(0, D, 2) / D))}
     multiplied = ", ".join(f"{what} {x:.3g}" for what, x in factors.items() if abs(x - 1) > 0.01) or "–"
     for angle, speed in zip(np.angle(turn[0])[::-1], frequency[::-1]):  # the slowest hasn't gone around
         start = (angle + 2 * np.pi * round((start * speed - angle) / (2 * np.pi))) / speed

@@ -461,6 +461,8 @@ def first_half(query, key, value):
     (safe_attention, {"names": {"window": "span"}}, ValueError, "window='span', which safe_attention refuses"),
     (safe_attention, {"names": {"windows": "span"}}, ValueError, "a role in names is 'windows'; it must be one of"),
     (safe_attention, {"library": "cupy"}, ValueError, "library .*numpy"),
+    (safe_attention, {"axes": "NBHD"}, ValueError, "axes is 'NBHD'; it must be one of BHND, BNHD"),
+    (safe_attention, {"questions": ["scale"]}, ValueError, "a question is 'scale'; it must be one of"),
 ])  # fmt: skip
 def test_errors_say_in_a_sentence_what_to_pass(function, options, kind, message):
     with pytest.raises(kind, match=message) as caught:
