@@ -18,8 +18,8 @@ ONE = np.eye(1, 4).repeat(4, 0)  # four queries, as the last sees all even where
 SEEN = np.arange(4) != np.full((4, 1), 2)  # key 2 is hidden
 BIAS = np.array([[0, 0.7, -1, 0.2]]).repeat(4, 0)
 CAPPED = np.tanh(2 * ONE) / 2  # by a cap of 1/2
-STEPS = np.arange(4)[:, None] + np.zeros(5)  # all scores of query n are n
-LSE = np.arange(4) + math.log(5)
+STEPS = np.arange(4)[:, None] / 8 + np.zeros(5)  # all scores of query n are n/8
+LSE = np.arange(4) / 8 + math.log(5)
 SCALES = {"1/√D": D**-0.5, "1": 1.0, "1/D": 1 / D, "√D": D**0.5}
 EMPTY = {"boolean mask": ["mask"], "−∞ mask": ["bias"], "half by each": ["mask", "bias"], "causal": ["causal"]}
 SINKS = {"a score": math.log(2), "a score, then scaled": D**-0.5 * math.log(2), "a weight": math.log(math.log(2))}
