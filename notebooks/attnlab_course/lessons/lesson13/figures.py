@@ -36,7 +36,7 @@ def multiprocessor(unit: Multiprocessors, flops: float) -> Figure:
         (0, 2.2, 2.2, "TMA\ncopies tiles", "1 warp loads,\n1 stores"),
         (3.0, 2.2, 2.5, f"tensor cores\n{rate:,} FLOP/cycle", "1 warp\nstarts products"),
         (6.2, 2.2, 2.6, f"special functions\n{unit.special} exponentials/cycle", "2 × 4 warps: softmax,\na tile each"),
-        (9.1, 2.2, 2.6, "ordinary units\n128 operations/cycle", "the same 8 warps, and\n4 that rescale o"),
+        (9.1, 2.2, 2.6, "ordinary units\n128 instructions/cycle", "the same 8 warps, and\n4 that rescale o"),
         (0, 0, 3.3, f"shared memory, {unit.shared // 1024} KiB\nQ, K, V; 128 bytes/cycle", ""),
         (4.1, 0, 3.1, f"tensor memory, {128 * 512 * 4 // 1024} KiB\nS, P, o", ""),
         (8.0, 0, 3.7, f"registers, {unit.registers // 1024} KiB\na row of S per thread", ""),
