@@ -20,6 +20,7 @@ PRIME = re.compile(r"<msup>(<m[io]>[^<]*</m[io]>)<mi>(&#x02032;)</mi></msup>")  
 MINUS = re.compile(r"(<mo[^>]*>(?!\)|\]|&#x00029;|&#x0005D;|&#x0007[CD];)[^<]*</mo>)<mo>&#x02212;</mo>")  # a sign
 NAMED = re.compile(r"(</mo>)?<mo>([a-z]{2,})</mo>(<mo[^>]*>&#x00028;)?")  # max and others: less room than a sign has
 LARGE = {r">\{<": ">{<", r">\}<": ">}<", r">\lfloor<": ">⌊<", r">\rfloor<": ">⌋<"}  # what \Big leaves as it is
+PADDED = re.compile("<(/?)mpadded[^>]*>")  # an arrow's label: browsers take no width that begins with a plus
 COLON = '<mo lspace="0.278em" rspace="0.278em">:</mo>'  # a relation, as in TeX; the converter takes it for a variable
 BOX = '<{0} class="math notranslate nohighlight">{1}</{0}>'
 
@@ -38,7 +39,7 @@ def mathml(tex: str, display: str) -> str:
     tex = FUNCTION.sub(lambda f: (f[1] + r"\," if f[1] else "") + f[2] + (r"\," if f[3] is not None else ""), tex)
     made = SIGN.sub(r"<mi>\1</mi>", convert(tex.strip(), display=display))
     made = PRIME.sub(r'<mrow>\1<mo lspace="0" rspace="0">\2</mo></mrow>', made)
-    made = NAMED.sub(named, made).replace("<mi>:</mi>", COLON)
+    made = NAMED.sub(named, PADDED.sub(r"<\1mrow>", made)).replace("<mi>:</mi>", COLON)
     for name, sign in LARGE.items():
         made = made.replace(name, sign)
     return MINUS.sub(r'\1<mo form="prefix">&#x02212;</mo>', made)

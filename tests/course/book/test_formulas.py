@@ -27,6 +27,7 @@ def formulas(monkeypatch):
     (r"m = \max(a, b)", '<mo lspace="0em" rspace="0em">max</mo>'),
     (r"l + 2\operatorname{rowsum} P", '<mo lspace="0.167em" rspace="0.167em">rowsum</mo>'),
     (r"\{k : k < n\}", '<mo lspace="0.278em" rspace="0.278em">:</mo>'),
+    (r"a \xrightarrow{n \gg b} c", "</mstyle><mrow>"),
     (r"b \log_2 c", 'space width="0.167em" /><msub>'),
 ])
 def test_signs(formulas, tex, found):
