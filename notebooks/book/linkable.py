@@ -35,10 +35,7 @@ LESSON = re.compile(r"[Ll]esson (\d\d)")
 OPENING, CLOSING = re.compile(r"[(\[“]*$"), re.compile(r"[,.;:!?)\]”’]*")
 SIGN = '<span aria-hidden="true">&lt;/&gt;</span><span class="only-said">{}</span>'
 PRELOAD = '<link rel="preload" href="{}" as="font" type="font/woff2" crossorigin>'
-FACES = [
-    "source-sans-3-latin-wght-normal", "source-sans-3-latin-wght-italic", "source-code-pro-latin-wght-normal",
-    "stix-two-math",
-]
+FACES = ["source-sans-3-latin-wght-normal", "source-sans-3-latin-wght-italic", "source-code-pro-latin-wght-normal"]
 SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
@@ -57,7 +54,8 @@ def collect(app: Sphinx) -> None:
 
 def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page: nodes.document | None) -> None:
     """Called by Sphinx before it writes a page."""
-    fonts = [PRELOAD.format(context["pathto"](f"_static/fonts/{face}.woff2", resource=True)) for face in FACES]
+    faces = [*FACES, "stix-two-math"] if "<math" in context.get("body", "") else FACES
+    fonts = [PRELOAD.format(context["pathto"](f"_static/fonts/{face}.woff2", resource=True)) for face in faces]
     context["metatags"] = context.get("metatags", "") + "".join(fonts)
     if page is None:
         return

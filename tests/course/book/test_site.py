@@ -122,3 +122,8 @@ def test_nothing_names_this_machine(site):
         text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", path.read_text(encoding="utf-8"))
         assert not places.search(text), path
         assert len(host) < 5 or host.isalpha() or host not in text, path
+
+
+@pytest.mark.parametrize(("name", "math"), [("index", False), ("03_online_softmax", True)])
+def test_only_a_page_with_formulas_asks_for_their_font_at_once(soup, name, math):
+    assert bool(soup(name).select('link[rel="preload"][href*="stix"]')) == math
