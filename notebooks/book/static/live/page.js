@@ -24,7 +24,7 @@ class Live {
     const { runtime, archives } = this.bar.dataset, from = new URL(runtime, location.href);
     this.worker = new Worker(`${here}worker.js`);
     this.ready = new Promise((resolve, reject) => {
-      this.worker.onerror = () => reject(new Error(`it comes from ${from.host}, which can't be reached`));
+      this.worker.onerror = () => reject(new Error(`it comes from ${from.host}, which can't be reached. Press again once you're online; make lab runs the course without it`));
       this.worker.onmessage = ({ data }) => {
         if (data.loading) this.said.textContent = `Loading ${data.loading} …`;
         if (data.ready) resolve();
