@@ -96,6 +96,8 @@ function onProgress() {
 
 /* A hit of the search shows sentences: without the page's furniture. */
 function onSearch() {
+  const none = "Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories.";
+  Documentation.TRANSLATIONS[none] = "Nothing found. A page has to have every word: try fewer of them, check the spelling, or look into the glossary.";
   const read = Search.htmlToText;
   Search.htmlToText = (page, anchor) => {
     const parsed = new DOMParser().parseFromString(page, "text/html");
