@@ -102,6 +102,7 @@ function onSearch() {
   Search.htmlToText = (page, anchor) => {
     const parsed = new DOMParser().parseFromString(page, "text/html");
     parsed.querySelectorAll("nav.neighbors, .live, .about-page, div.math, .cell_input, .cell summary, svg").forEach(part => part.remove());
+    parsed.querySelectorAll("dt, th, td").forEach(part => part.append(" "));
     parsed.querySelectorAll("span.math").forEach(formula => formula.replaceWith(formula.textContent));
     return read(parsed.documentElement.outerHTML, anchor);
   };
@@ -175,7 +176,9 @@ function onQuestions() {
 function filter(words, entries) {
   const field = Object.assign(document.createElement("input"), { type: "search", className: "filter", placeholder: words });
   field.setAttribute("aria-label", words);
-  document.querySelector("article h1").after(field);
+  const count = Object.assign(document.createElement("output"), { className: "count" });
+  document.querySelector("article h1").after(field, count);
+  const tables = new Set(entries.map(parts => parts[0].closest("table")).filter(Boolean));
   field.addEventListener("input", () => {
     const wanted = field.value.trim().toLowerCase().split(/\s+/);
     for (const parts of entries) {
@@ -185,6 +188,12 @@ function filter(words, entries) {
       const folded = parts[0].closest("details");
       if (folded && has && field.value) folded.open = true;
     }
+    for (const table of tables) {  /* one without rows goes, and the line that names it */
+      const shown = table.closest(".table-wrapper") ?? table, above = shown.previousElementSibling;
+      shown.hidden = [...table.tBodies[0].rows].every(row => row.hidden);
+      if (above?.matches("p:has(> strong:only-child)")) above.hidden = shown.hidden;
+    }
+    count.textContent = field.value && `${entries.filter(parts => !parts[0].hidden).length} of ${entries.length}`;
     document.querySelectorAll("article section").forEach(section => {
       const found = section.querySelectorAll(":scope > dl dt");
       section.classList.toggle("empty", found.length > 0 && [...found].every(term => term.hidden));

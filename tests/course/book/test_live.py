@@ -140,7 +140,7 @@ def test_without_its_python_the_page_says_so(page, site, address):
     page.goto(f"{address}/{LESSON}.html")
     page.locator(".live").evaluate("bar => { bar.dataset.runtime = 'http://127.0.0.1:9/'; }")
     page.get_by_role("button", name="Run this lesson here").click()
-    page.get_by_text("Python could not start: it comes from 127.0.0.1:9, which can't be reached. Press again").wait_for()
+    page.get_by_text("could not start: it comes from 127.0.0.1:9, which can't be reached. Press again").wait_for()
     assert page.get_by_role("button", name="Run this lesson here").is_enabled()
     page.goto((site / f"{LESSON}.html").as_uri())
     page.get_by_text("A page that is opened from a folder can't run Python").wait_for()

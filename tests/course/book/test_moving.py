@@ -137,6 +137,9 @@ def test_a_page_is_filtered(page, address, name, rows, words, most):
     shown = page.locator(f"{rows}:visible").all_inner_texts()
     assert any(words.split()[-1] in row for row in shown)
     assert len(shown) < most < page.locator(rows).count()
+    page.locator("input.filter").fill("nothing has these words")
+    assert page.locator("output.count").inner_text().startswith("0 of ")
+    assert page.locator(f"{rows}:visible, article .table-wrapper:has(tbody tr[hidden]):visible").count() == 0
 
 
 def test_the_table_of_libraries_is_filtered(page, address):
