@@ -5,6 +5,8 @@
 
 const SHOWN = "figure, .attnlab-moving, div.math, blockquote, .tag_predict, .output table, .table-wrapper";
 const slide = Object.assign(document.createElement("div"), { id: "slide", hidden: true });
+const close = Object.assign(document.createElement("button"), { type: "button", textContent: "×" });
+close.setAttribute("aria-label", "end the slides");
 let slides = [], at = 0, home = null;
 
 /* The slides of a page: each section begins with its heading and first sentence; then what is shown in it. */
@@ -39,7 +41,7 @@ function turn(to) {
   const { title, big, said, part } = slides[at];
   const heading = Object.assign(document.createElement(big ? "h1" : "h2"), { textContent: title });
   const place = Object.assign(document.createElement("footer"), { textContent: `${at + 1} / ${slides.length}` });
-  slide.replaceChildren(heading, ...(said ? [said] : []), place);
+  slide.replaceChildren(heading, ...(said ? [said] : []), place, close);
   if (!part) return;
   home = document.createComment("");
   part.before(home);
@@ -58,6 +60,11 @@ function present(on) {
 document.addEventListener("DOMContentLoaded", () => {
   if (!document.querySelector("article section h2")) return;
   document.body.append(slide);
+  close.addEventListener("click", () => present(false));
+  slide.addEventListener("click", event => {  /* a finger has no keys: the left third goes back, the rest on */
+    if (!event.target.closest("a, button, input, select, summary, [contenteditable]"))
+      turn(at + (event.clientX < innerWidth / 3 ? -1 : 1));
+  });
   document.addEventListener("keydown", event => {
     if (event.target.closest("input, textarea, select, [contenteditable]") || event.ctrlKey || event.metaKey || event.altKey) return;
     const step = { ArrowRight: 1, ArrowDown: 1, PageDown: 1, " ": 1, ArrowLeft: -1, ArrowUp: -1, PageUp: -1 }[event.key];

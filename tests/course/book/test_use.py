@@ -178,6 +178,11 @@ def test_a_lesson_is_shown_as_slides(page, address):
         assert slide.evaluate("slide => slide.scrollWidth <= slide.clientWidth")
     assert slide.locator("footer").inner_text() == f"{count} / {count}"
     assert {"FIGURE", "DIV", "BLOCKQUOTE"} <= seen
+    slide.click(position={"x": 20, "y": 300})
+    assert slide.locator("footer").inner_text() == f"{count - 1} / {count}"
+    page.get_by_label("end the slides").click()
+    assert not slide.is_visible()
+    page.keyboard.press("p")
     page.keyboard.press("Escape")
     assert not slide.is_visible()
     assert page.locator("article figure").count() == figures
