@@ -72,7 +72,9 @@ function onAddresses() {
 /* The sidebar shows how far this page is read, and which pages were read to their end. */
 function onProgress() {
   const current = document.querySelector(".sidebar-tree .current-page > a.reference");
-  const name = location.pathname.split("/").pop();
+  const name = location.pathname.split("/").pop(), bar = current?.closest(".sidebar-scroll");
+  /* the sidebar begins where one is, not at the top of a list of forty pages */
+  if (bar) bar.scrollTop += current.getBoundingClientRect().top - bar.getBoundingClientRect().top - bar.clientHeight / 2;
   let read;
   try { read = new Set(JSON.parse(localStorage.getItem("read") ?? "[]")); } catch { return; }
   const mark = () => document.querySelectorAll(".sidebar-tree a.reference").forEach(link => {

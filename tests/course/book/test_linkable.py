@@ -100,6 +100,8 @@ def test_the_sidebar_shows_what_is_read(page, address):
     page.locator(".sidebar-tree .current-page a.read").wait_for(state="attached")
     page.goto(f"{address}/01_naive_attention.html", wait_until="load")
     assert page.locator(".sidebar-tree a.read").all_inner_texts() == ["00 · Start here"]
+    page.goto(f"{address}/24_smaller_caches.html", wait_until="load")
+    assert page.locator(".sidebar-tree .current-page > a").bounding_box()["y"] < 700  # it has been scrolled to
 
 
 def test_a_figure_has_its_number_and_caption_in_the_learners_copy_too(soups):
