@@ -74,7 +74,7 @@ function onProgress() {
   const current = document.querySelector(".sidebar-tree .current-page > a.reference");
   const name = location.pathname.split("/").pop(), bar = current?.closest(".sidebar-scroll");
   /* the sidebar begins where one is, not at the top of a list of forty pages */
-  if (bar) bar.scrollTop += current.getBoundingClientRect().top - bar.getBoundingClientRect().top - bar.clientHeight / 2;
+  bar?.scrollBy({ top: current.getBoundingClientRect().top - bar.getBoundingClientRect().top - bar.clientHeight / 2, behavior: "instant" });
   let read;
   try { read = new Set(JSON.parse(localStorage.getItem("read") ?? "[]")); } catch { return; }
   const mark = () => document.querySelectorAll(".sidebar-tree a.reference").forEach(link => {
