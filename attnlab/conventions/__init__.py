@@ -16,6 +16,7 @@ import html
 import os
 import random
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -71,7 +72,8 @@ class Conventions:
         return [("", self.call.name, how), *rows]
 
     def __str__(self) -> str:
-        return "\n".join(f"{mark:1} {question:<29} {answer}" for mark, question, answer in self.rows())
+        lines = (f"{mark:1} {question:<29} {answer}" for mark, question, answer in self.rows())
+        return "\n".join(textwrap.fill(line, 110, subsequent_indent=" " * 32) for line in lines)
 
     def _repr_html_(self) -> str:
         rows = [map(html.escape, row) for row in self.rows()]
