@@ -161,7 +161,7 @@ def table() -> str:
         form.append("</fieldset>")
     head = "".join(f"<th>{html.escape(x)}</th>" for x in ("function", "axes", *COLUMNS.values(), "seen"))
     body = "\n".join(f"<tr {' '.join(row['data'])}>{''.join(map(cell, cells(row)))}</tr>" for row in rows)
-    return (f'<div class="conventions"><style>{" ".join(styles)}</style>\n<form>{"".join(form)}</form>\n'
+    return (f'<div class="conventions"><style>{" ".join(styles)}</style>\n<form>{" ".join(form)}</form>\n'
             f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>")
 
 
