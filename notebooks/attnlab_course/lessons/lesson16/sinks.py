@@ -1,6 +1,6 @@
 """A model of 13,905 parameters that forms an attention sink, and what becomes of it without its first key.
 
-    python -m attnlab_course.lessons.lesson16.sinks        a part of `make model`; some fifteen minutes on one core
+    python -m attnlab_course.lessons.lesson16.sinks        a part of `make model`; some minutes on one core
 
 writes lesson16/sinks.json, which notebook 16 reads. Source of the task, bigram-backcopy: Guo et al. 2024,
 "Active-Dormant Attention Heads", section 2. Each text begins with a token of its own, BOS; then each token is drawn
