@@ -22,6 +22,7 @@ EQUAL = {
         ("generate", "int(logits[-1].argmax())", "logits[-1].argmax()"),
         ("decay_weights", "np.tri(C, k=-1, dtype=bool)", "np.tri(C, k=-1)"),
         ("decay_weights", "np.tri(C, dtype=bool)", "np.tri(C)"),
+        ("best_plan", "float(len(alphas))", "len(alphas)"),
     ],
     "Nothing is shifted here, and e^(−1000) is 0 as e^(−∞) is: where scores are lower still, all weights are 0/0.": [
         ("attention_layer", "np.where(np.tri(n, dtype=bool), s, -np.inf)",
@@ -34,10 +35,7 @@ EQUAL = {
         ("naive_attention", "key[:, None].swapaxes(-1, -2)", "key[:, None].swapaxes(-1, 2)"),
         ("masked_softmax", "s.detach().amax(-1, keepdim=True)", "s.detach().amax(1, keepdim=True)"),
         ("masked_softmax", "e.sum(-1, keepdim=True)", "e.sum(1, keepdim=True)"),
-        ("attention_backward", "p.sum(-1, keepdims=True)", "p.sum(1, keepdims=True)"),
-        ("attention_backward chunked_loss tiled_backward", "q.shape[-1]", "q.shape[1]"),
-        ("attention_backward", "s.max(-1, keepdims=True)", "s.max(1, keepdims=True)"),
-        ("attention_backward", "(p * dp).sum(-1, keepdims=True)", "(p * dp).sum(1, keepdims=True)"),
+        ("chunked_loss tiled_backward", "q.shape[-1]", "q.shape[1]"),
         ("chunked_loss", "s.detach().amax(-1)", "s.detach().amax(1)"),
         ("chunked_loss", "p.sum(-1)", "p.sum(1)"),
         ("tiled_backward", "(out * dout).sum(-1)", "(out * dout).sum(1)"),
@@ -47,6 +45,7 @@ EQUAL = {
          "w.reshape(width, kv_heads, group, -1).mean(2).reshape(width, -2)"),
         ("pool_heads", "w.reshape(width, kv_heads, group, -1)", "w.reshape(width, kv_heads, group, -2)"),
         ("fixed_parallel", "(q @ before + a @ w).reshape(len(fq), -1)", "(q @ before + a @ w).reshape(len(fq), -2)"),
+        ("absorb", "up.reshape(len(up), len(q), -1)", "up.reshape(len(up), len(q), -2)"),
     ],
     "What it would change is overwritten or cut off.": [
         ("visible_mask", "seen &= j <= i", "seen = j <= i"),
@@ -64,6 +63,7 @@ EQUAL = {
         ("tile_step", "m_new.astype(m.dtype)", "m_new"),
         ("exp2_polynomial", "(c[0] + x * (c[1] + x * (c[2] + x * c[3]))).astype(np.float32)",
          "c[0] + x * (c[1] + x * (c[2] + x * c[3]))"),
+        ("linear_chunked", "torch.arange(len(q)).to(q)", "torch.arange(len(q))", "torch.arange(len(q)).to()"),
     ],
     "A guard's number: what it stands in for is multiplied by 0 or replaced, so any finite number does.": [
         ("log_softmax log_sum_exp safe_softmax", "x.dtype.type(0)", "x.dtype.type(1)", "x.dtype.type(-1)"),
@@ -116,7 +116,7 @@ EQUAL = {
         ("softmax_topk", "(-math.inf, 0.0, [])", "(-math.inf, 1.0, [])"),
         ("blockwise_attention", "(np.full((len(query), 1), -np.inf), 0.0, 0.0)",
          "(np.full((len(query), 1), -np.inf), 1.0, 0.0)", "(np.full((len(query), 1), -np.inf), 0.0, 1.0)"),
-        ("online_row", "(-np.inf, 0.0, 0.0)", "(-np.inf, 1.0, 0.0)", "(-np.inf, 0.0, 1.0)"),
+        ("online_row fixed_map", "(-np.inf, 0.0, 0.0)", "(-np.inf, 1.0, 0.0)", "(-np.inf, 0.0, 1.0)"),
         ("flash_forward", "machine.full('O', (n, v.shape[1]), 0.0, q.dtype)",
          "machine.full('O', (n, v.shape[1]), 1.0, q.dtype)"),
         ("flash_forward lean_forward", "machine.full('l', (n,), 0.0, q.dtype)",
@@ -124,6 +124,13 @@ EQUAL = {
         ("lean_forward", "machine.full('O', (n, dv), 0.0, q.dtype)", "machine.full('O', (n, dv), 1.0, q.dtype)"),
         ("sparse_rows", "(np.full((len(q[rows]), 1), -np.inf), 0.0, 0.0)",
          "(np.full((len(q[rows]), 1), -np.inf), 1.0, 0.0)", "(np.full((len(q[rows]), 1), -np.inf), 0.0, 1.0)"),
+    ],
+    "A maximum over numbers and their negatives is never below 0, so any start up to 0 will do.": [
+        ("fixed_map", "(-np.inf, 0.0, 0.0)", "(0.0, 0.0, 0.0)", "(-1000.0, 0.0, 0.0)", "(-10000.0, 0.0, 0.0)",
+         "(-1000000000.0, 0.0, 0.0)"),
+    ],
+    "A merge takes +∞ beside an output of 0 for an empty part, as it does −∞.": [
+        ("fixed_ring ring_outputs", "np.full(len(q), -np.inf)", "np.full(len(q), np.inf)"),
     ],
     "A margin of the search or a tie: the judge takes every choice of the same rate.": [
         ("softmax_topk", "score > kept[0][0]", "score >= kept[0][0]"),
@@ -181,6 +188,9 @@ EQUAL = {
     "A place of no token: any negative one.": [
         ("rolling_chunk", "np.full(window + sinks, -1)", "np.full(window + sinks, -2)"),
     ],
+    "Token number `sinks` is the ring's first: both rules put it into slot number `sinks`.": [
+        ("rolling_chunk", "j < sinks", "j <= sinks"),
+    ],
     "A block that was free has no references yet.": [
         ("fixed_append", "references[own] += 1", "references[own] = 1"),
         ("fixed_append", "references[table[-1]] += 1", "references[table[-1]] = 1"),
@@ -232,6 +242,12 @@ EQUAL = {
     ],
     "Any plan within the budget is right, and this one is for both.": [
         ("thrifty", "budget > 0.15", "budget >= 0.15"),
+    ],
+    "A text of up to 16 tokens may hold as many slots as one of 16.": [
+        ("next_capacity", "max(length // 2, 1)", "max(length // 2, 2)"),
+    ],
+    "24 names have room in 64 features: the whole error is within what's asked for, too.": [
+        ("choose_gates", "(1.0, 1.0, 0.75)", "(1.0, 1.0, 1.0)"),
     ],
     "One text begins with an empty state: there is nothing to clear.": [
         ("choose_gates", "(1.0, 1.0, 0.1)", "(0.0, 1.0, 0.1)"),

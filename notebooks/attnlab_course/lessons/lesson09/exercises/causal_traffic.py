@@ -28,7 +28,7 @@ EXERCISE = Exercise(
         ("8 tokens, D = 2, tiles of 2 × 3: blocks of keys cross the diagonal", 8, 8, 2, 2, 3),
         ("RECT: 2 queries after 6 cached keys, D = 2, tiles of 1 × 2", 2, 8, 2, 1, 2),
         ("RECT: one query decodes with 1000 keys, D = 64, tiles of 128 × 64", 1, 1000, 64, 128, 64),
-        ("EMPTY: 6 queries, 2 keys: four queries see nothing, and their outputs are stored, too", 6, 2, 2, 2, 2),
+        ("EMPTY: 6 queries, 2 keys: four queries see nothing, and their outputs are stored, too", 6, 2, 2, 2, 1),
         ("RAGGED: 1000 queries, 1300 keys, D = 64, tiles of 128 × 96", 1000, 1300, 64, 128, 96),
         ("4096 tokens, D = 128, tiles of 128 × 64", 4096, 4096, 128, 128, 64),
     ),

@@ -2,7 +2,7 @@
 
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
-from attnlab_course.checker.fingerprints import far_queries
+from attnlab_course.checker.fingerprints import far_queries, last_key
 from attnlab_course.checker.inputs import qkv
 
 import numpy as np
@@ -37,19 +37,20 @@ HIDDEN = -np.inf
 def cases() -> list[Case]:
     """From one key to ties, hidden keys, fewer keys than wanted and none."""
     q, k, v, *rest = call([0.5, 2.0, -1.0, 1.0], 2)
+    q_all, k_all, *all_picked = call([0.5, 2.0, -1.0], 3)
     return [
         Case("ONE: one head, one key", call([0.3], 1, heads=1)),
-        Case("two heads, three keys, all of them picked", call([0.5, 2.0, -1.0], 3)),
         Case("two heads, the best two of four keys", call([0.5, 2.0, -1.0, 1.0], 2, poison=False)),
         Case("POISON: the same, NaN in the other two keys and values", (q, k, v, *rest)),
         Case("two heads, three keys, more wanted than there are", call([0.5, 2.0, -1.0], 5)),
-        Case("all scores of the indexer below 0", call([-3.0, -1.0, -2.0], 2)),
+        Case("scores of the indexer from −3·10¹² to −10¹²", call([-3e12, -1e12, -2e12], 2)),
         Case("PARTIAL: the last two of four keys are hidden, three are wanted", call([1.0, 2.0, HIDDEN, HIDDEN], 3)),
         Case("EMPTY: all keys are hidden", call([HIDDEN, HIDDEN], 1)),
         Case("equal scores: the earlier keys come first", call([1.0, 2.0, 1.0, 1.0, 2.0], 3)),
         Case("40 equal scores, 7 wanted", call([0.0] * 40, 7)),
         Case("four heads, 30 keys, one wanted", call([np.sin(7.0 * j) for j in range(30)], 1, heads=4)),
         *far_queries(lambda q, k: (q, k, v, *rest), q, k, "; the best two of four keys"),
+        last_key(lambda q, k: (q, k, *all_picked), q_all, k_all, "; three keys, all of them picked"),
     ]
 
 
