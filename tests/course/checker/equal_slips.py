@@ -23,6 +23,7 @@ EQUAL = {
         ("decay_weights", "np.tri(C, k=-1, dtype=bool)", "np.tri(C, k=-1)"),
         ("decay_weights", "np.tri(C, dtype=bool)", "np.tri(C)"),
         ("best_plan", "float(len(alphas))", "len(alphas)"),
+        ("expected_tokens", "Fraction(1)", "1"),
     ],
     "Nothing is shifted here, and e^(−1000) is 0 as e^(−∞) is: where scores are lower still, all weights are 0/0.": [
         ("attention_layer", "np.where(np.tri(n, dtype=bool), s, -np.inf)",

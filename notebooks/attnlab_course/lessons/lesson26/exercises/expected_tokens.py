@@ -14,7 +14,7 @@ def expected_tokens(alphas: Sequence[Any]) -> Any:
     Guess j is kept with probability alphas[j], in [0, 1], if all guesses before it were. The first rejected guess is
     replaced, and if all are kept, one more token follows. If the alphas are Fractions, the result is exact.
     """
-    tokens = kept = 1
+    tokens = kept = Fraction(1)
     for alpha in alphas:
         kept = kept * alpha
         tokens = tokens + kept
@@ -48,7 +48,7 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("You count the kept guesses alone. The token that replaces a wrong guess is a right one, too, so every "
                 "call gives one more (eq. 26.5).",
-                but("tokens = kept = 1", "tokens, kept = 0, 1")),
+                but("tokens = kept = Fraction(1)", "tokens, kept = 0, 1")),
         Mistake("You count guesses behind a wrong one. A guess is read after all the guesses before it, so it only "
                 "helps if those were kept, too: the chances multiply (section 3).",
                 but("tokens + kept", "tokens + alpha")),
