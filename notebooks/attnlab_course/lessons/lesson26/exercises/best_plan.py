@@ -75,13 +75,13 @@ EXERCISE = Exercise(
         "every number, because in a mixture the first guess can lose and the tenth win.",
     ),
     without={"tokens / balance": "More tokens in a call take no longer in your model, whatever the batch. Beyond the "
-                                 "balance, arithmetic takes the time (eq. 26.6)."},
+                                 "balance, arithmetic takes the time (eq. 26.6).",
+             "j": "Your guesses give alpha each, however many came before. Behind a wrong one, all are lost "
+                  "(eq. 26.5)."},
     mistakes=(
         Mistake("You treat all sequences alike. A guess for a text that's easy to guess gives more than another: "
                 "sort the guesses by what they give (eq. 26.5).",
                 equal_shares),
-        Mistake("Your guesses give alpha each, however many came before. Behind a wrong one, all are lost (eq. 26.5).",
-                but("(alpha**j, i)", "(alpha, i)")),
         Mistake("You stop at the first guess that makes the server slower. In a mixture of experts the next ones read "
                 "less and less that's new, so go on (eq. 26.6).",
                 but("if speed > best:", "if speed <= best:\n            break\n        else:")),
