@@ -12,7 +12,7 @@ Arrays = tuple[np.ndarray, ...]
 
 def attention_backward(q: np.ndarray, k: np.ndarray, v: np.ndarray, dout: np.ndarray) -> Arrays:
     """(dq, dk, dv) of softmax(q kᵀ / √D) v; q (G, N, D), dout (G, N, Dv); all heads share k (M, D) and v (M, Dv)."""
-    scale = q.shape[-1] ** -0.5
+    scale = k.shape[1] ** -0.5
     s = scale * q @ k.T
     p = np.exp(s - s.max(-1, keepdims=True))
     p /= p.sum(-1, keepdims=True)
@@ -68,9 +68,9 @@ EXERCISE = Exercise(
               "(eqs. 1.2 and 6.5).",
     },
     mistakes=(
-        Mistake(phrases.over_queries("eq. 6.5"), but("(p * dp).sum(-1", "(p * dp).sum(-2")),
+        Mistake(phrases.over_queries("eq. 6.5"), but("(p * dp).sum(-1", "(p * dp).sum((0, 1)")),
         Mistake(phrases.scale_in_gradient("eqs. 1.1, 6.6 and 6.7", what="the scores, dq or dk"),
-                but("q.shape[-1] ** -0.5", "1"), but("scale * ds @", "ds @", "scale * np.einsum", "np.einsum"),
+                but("k.shape[1] ** -0.5", "1"), but("scale * ds @", "ds @", "scale * np.einsum", "np.einsum"),
                 but("scale * ds @", "ds @"), but("scale * np.einsum", "np.einsum")),
         Mistake("dq sums over the keys; dk and dv sum over the queries of every head, because all of them read the "
                 "same k and v. It's a sum, not a mean (eqs. 6.3, 6.6 and 6.7).",
