@@ -81,10 +81,10 @@ def fixed_by_later_half(fq, fk, v, C):
 
 def chunked_by_all_states(fq, fk, v, C, keep):
     """In chunks, after the states before all of them have been computed."""
-    out, states = [], []
-    for start in range(0, len(fq), C):
-        old = keep ** torch.arange(start, 0, -1).to(fk)[:, None] * fk[:start]  # as of the chunk's first token
-        states.append((old.T @ v[:start], old.sum(0)))
+    out, states = [], [(fk.new_zeros(fk.shape[1], v.shape[1]), fk.new_zeros(fk.shape[1]))]
+    for k, w in zip(fk.split(C), v.split(C)):
+        old, (U, Z) = keep ** torch.arange(len(k), 0, -1).to(k)[:, None] * k, states[-1]
+        states.append((keep ** len(k) * U + old.T @ w, keep ** len(k) * Z + old.sum(0)))  # as of the next chunk's first
     for q, k, w, (U, Z) in zip(fq.split(C), fk.split(C), v.split(C), states):
         t = torch.arange(len(q)).to(q)[:, None]
         a = q @ k.T * (keep ** (t - t.T)).tril()

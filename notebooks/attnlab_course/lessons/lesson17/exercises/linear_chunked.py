@@ -124,7 +124,7 @@ EXERCISE = Exercise(
     costs=(
         Cost(growth(lambda n: call(n, 64, 4, 64), 512, 1024), 1.3,
              "Its memory beyond the result grew {found:.1f}× with twice as many tokens."),
-        Cost(peak(lambda n: call(n, 64, 1, 8), 1024, 1024), 5,
+        Cost(peak(lambda n: call(n, 64, 1, 8), 1024, 1024), 10,
              "Beyond the result it holds {found:.0f} numbers per token, with 64 features and chunks of 8: more states "
              "than one (eq. 17.6)."),
     ),
