@@ -35,7 +35,7 @@ EXERCISE = Exercise(
              "ahead": "You count one device per send, as in eq. 21.1. These send `ahead` places further on."},
     mistakes=(
         Mistake("You count forward. What arrives comes from behind: section 1.",
-                but(RING, "(device + step * ahead) % devices")),
+                but(RING, "(device + step * ahead) % devices"), but(RING, "(device + step) % devices")),
         Mistake("Your number comes back positive, on the wrong side: −1 is the last device, not device 1. Use %, not "
                 "abs: eq. 21.1.",
                 but(RING, "abs(device - step * ahead) % devices"), but(RING, "abs(device - step * ahead)")),

@@ -68,6 +68,7 @@ def used(answer: Function, causal: bool, devices: int = 3, dtype: type = np.floa
 
 
 ALL_AROUND = "rank.index + 1 if causal else rank.size", "rank.size", "rank.index < rank.size - 1 if causal else ", ""
+FORWARD = "(rank.index - step)", "(rank.index + step)"
 OFFSET = "offset=(rank.index - holder) * len(k)"
 ONE_DEVICE = "np.split(attnlab.safe_attention(*map(np.concatenate, (q, k, v)), causal=causal), len(q))"
 
@@ -92,7 +93,7 @@ EXERCISE = Exercise(
                     "blocks - 2:")),
         Mistake("You count forward, so the mask belongs to another block. What arrives comes from behind: eq. 21.1. "
                 "Without a mask, or on two ranks, it doesn't show.",
-                but("(rank.index - step)", "(rank.index + step)")),
+                but(*FORWARD), but(*ALL_AROUND, *FORWARD)),
         Mistake("With a causal mask, you send every block all the way around. The block of rank c is useful only to "
                 "the ranks after c, so rank r has r + 1 blocks to pass on, and the last rank none: section 2.",
                 but(*ALL_AROUND)),
