@@ -44,7 +44,7 @@ def cases() -> list[Case]:
     return [
         Case("four devices, one head, 4096 keys on each", call(4, 4096, 1)),
         Case("two devices, 64 heads, 1 key on each", call(2, 1, 64)),
-        Case("four devices, 16 heads, 8 keys on each", call(4, 8, 16)),
+        Case("four devices, 16 heads, 4 keys on each", call(4, 4, 16)),
         Case("eight devices, one head, 1 key on each", call(8, 1, 1)),
         Case("16 devices, 8192 heads, 65,536 keys on each", call(16, 65_536, 8192)),
         Case("four devices, 256 heads, 2,097,152 keys on each", call(4, 2_097_152, 256)),
