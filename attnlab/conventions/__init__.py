@@ -25,7 +25,7 @@ from unittest import mock
 
 from attnlab.conventions.adapter import source, trial
 from attnlab.conventions.calling import LAYOUTS, Call, Missing, find_call, find_ways, said
-from attnlab.conventions.questions import NONE, QUESTIONS, Asked
+from attnlab.conventions.questions import NONE, QUESTIONS, Probe
 from attnlab.conventions.rotation import rotary
 from attnlab.core.arguments import LIBRARIES, check_choice
 
@@ -98,7 +98,7 @@ def of(
     with undisturbed():
         kinds = [check_choice("library", library, LIBRARIES)] if library else [x for x in LIBRARIES if x in sys.modules]
         layouts = (check_choice("axes", axes, LAYOUTS),) if axes else LAYOUTS
-        call = Asked(**vars(find_call(function, kinds, layouts, device, patience)))
+        call = Probe(**vars(find_call(function, kinds, layouts, device, patience)))
         find_ways(call, names or {})
         for question in [check_choice("a question", x, QUESTIONS) for x in questions]:
             try:

@@ -40,7 +40,7 @@ def named(seen: Array, candidates: dict[str, Any]) -> str:
     return " or ".join(fits) or str(np.array(seen).round(3).tolist())
 
 
-class Asked(Call):
+class Probe(Call):
     """A function to which questions are put."""
 
     def reads(self, scores: Array, candidates: dict[str, Array], first: int = -1, **roles: Any) -> str:
@@ -136,7 +136,7 @@ class Asked(Call):
         return ", ".join(axes[axis] for axis in shared) or "nothing"
 
 
-QUESTIONS: dict[str, tuple[str, Callable[[Asked], str]]] = {
+QUESTIONS: dict[str, tuple[str, Callable[[Probe], str]]] = {
     "axes": ("heads before tokens", lambda c: f"heads {'after' if 'NH' in c.axes else 'before'} tokens"),
     "scale, unless given": ("1/√D", lambda c: named(np.array(c.scale), SCALES)),
     "scale of 0": ("as given", lambda c: c.reads(ONE, {"as given": 0 * ONE, "taken for none": ONE}, scale=0.0)),
@@ -152,7 +152,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     "window (2, 1)": ("2 left, 1 right, bottom right", lambda c: c.pattern(4, 8, WINDOWS, window=(2, 1))),
     "True in a boolean mask": ("attend", lambda c: c.reads(ONE, {
         "attend": ONE + hid(SEEN), "hide": ONE + hid(~SEEN), "1, added": ONE + SEEN}, mask=SEEN)),
-    "a float mask": ("added after the scale", Asked.floating),
+    "a float mask": ("added after the scale", Probe.floating),
     "boolean mask and causal": ("both", lambda c: c.together("mask", "causal")),
     "float mask and causal": ("both", lambda c: c.together("bias", "causal")),
     "boolean and float mask": ("both", lambda c: c.together("mask", "bias")),
@@ -161,10 +161,10 @@ QUESTIONS: dict[str, tuple[str, Callable[[Asked], str]]] = {
     }, softcap=0.5, **c.hide(mask=SEEN))),
     "cap and float mask": (NONE, lambda c: c.reads(ONE, {
         "the cap first": CAPPED + BIAS, "the mask first": np.tanh(2 * (ONE + BIAS)) / 2}, softcap=0.5, bias=BIAS)),
-    "weight of a hidden key": ("0", Asked.hidden),
+    "weight of a hidden key": ("0", Probe.hidden),
     "NaN in a hidden key": ("stays hidden", lambda c: c.leaks(1)),
     "NaN in a hidden value": ("stays hidden", lambda c: c.leaks(2)),
-    "4 query heads on 2": ("h // G", Asked.heads),
+    "4 query heads on 2": ("h // G", Probe.heads),
     **{f"sees nothing: {how}": ("0", lambda c, roles=roles: c.empty(*roles)) for how, roles in EMPTY.items()},
     "sees nothing: M = 0": ("0", lambda c: named(c(*(np.zeros((1, 1, n, D)) for n in (2, 0, 0))), {"0": 0.0})),
     **{f"its gradient: {how}": ("0", lambda c, role=role: c.slope(role))

@@ -50,6 +50,9 @@ LISTED = {  # lesson: numbers of its prose that no cell of it has, and why
     | dict.fromkeys(("6.09", "9.79", "37.56", "55.16"), PRINTED + "pa_figure15")
     | dict.fromkeys(("20", "26"), PRINTED + "pa_kernel"),
     "20": {"1.25": LIMIT + "plan_step"},
+    "libraries": dict.fromkeys(("3.3", "3.15", "2.31"), "the version of a library, in published/libraries.toml")
+    | dict.fromkeys(("0.256", "256"), "findings/numpy_mean_of_bfloat16.sh")
+    | {"1.7 · 10³⁸": "findings/triton_interpreter_adds_bfloat16_as_integers.sh"},
     "reproductions": {"2^{15}": "a length of Rabe & Staats", "100,000": "steps of Rabe & Staats"},
 }
 
