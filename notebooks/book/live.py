@@ -21,7 +21,7 @@ NEEDS = re.compile(r"\b(?:torch|jax|jnp|triton|tl)\b")  # what no browser has
 MOST = 3 / 10  # of a lesson's cells may name it, and none may write a kernel
 KERNEL = "triton.language"
 BAR = """<div class="live" data-runtime="{runtime}" data-archives="{archives}" hidden>
-<button type="button">Run this lesson here</button>
+<button type="button">Run this page here</button>
 <span role="status">Python comes into your browser, about {megabytes} MB, once. Nothing you write leaves it.</span>
 </div>"""
 

@@ -2,7 +2,8 @@
 
 The page of a lesson is the learner's notebook as it was run. In it
 
-- an exercise is followed by its solution, closed, with what the checker says of it, from the solved notebook;
+- the cell that checks an exercise is followed by hints, each inside the one before, and by the solution with what the
+  checker says of it, from the solved notebook: all closed;
 - the answer to a prediction is folded, from the solved notebook;
 - the source of one thing in several libraries becomes tabs;
 - the pages on which something is looked up answer first (lookup.py);
@@ -19,10 +20,12 @@ A page keeps the name that it has in notebooks/ or notebooks/book/.
 import re
 import shutil
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
 import nbformat
 from addresses import foot
+from attnlab_course.check import find
 from attnlab_course.instruments.clock import KEY
 from cards import first_page, tables
 from live import bar
@@ -38,8 +41,9 @@ MARKER = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n", re.MULTILINE)
 TABS = "`````{{tab-set}}\n:sync-group: library\n\n{}\n`````"
 TAB = "````{{tab-item}} {0}\n:sync: {0}\n\n```{{code-block}} python\n:caption: {1}\n\n{2}\n```\n````"
 SOLUTION = "````{{dropdown}} Solution\n:class-container: solution\n\n```{{code-block}} python\n{}\n```\n{}````"
-LIVE = "```{{raw}} html\n{}\n```"
-VERDICT = "\n```{{raw}} html\n{}\n```\n"
+HTML = "```{{raw}} html\n{}\n```"
+VERDICT = f"\n{HTML}\n"
+HINT = '<details class="hint"><summary>Hint {} of {}</summary>\n<p>{}</p>\n{}</details>'
 MOVES = "*In JupyterLab this cell has something to move; the static pictures of this page say the same.*"
 LOOKED_UP = ("reproductions", "errata", "recipes", "libraries")
 QUESTIONS = "Have you understood it? [The concept questions of this lesson](/questions/{}.md)"
@@ -71,9 +75,9 @@ def lesson(path: Path, book: Path) -> NotebookNode:
     answers = nbformat.read(solved, as_version=4).cells if solved.exists() else notebook.cells
     at = {answer.id: index for index, answer in enumerate(answers)}
     runs = bar(notebook) if path.stem not in LOOKED_UP else ""
-    cells = [made for cell in notebook.cells for made in page_cells(cell, answers[at[cell.id] :])]
+    cells = [made for cell in notebook.cells for made in page_cells(cell, answers[: at[cell.id] + 1])]
     if runs:
-        cells[0].source = below_title(cells[0].source, LIVE.format(runs))
+        cells[0].source = below_title(cells[0].source, HTML.format(runs))
     if (book / "questions" / f"{path.name[:2]}.md").exists():
         title = re.match(r"# (.+)", cells[0].source)[1]
         cells.append(nbformat.v4.new_markdown_cell(QUESTIONS.format(path.name[:2]), id="questions"))
@@ -98,19 +102,18 @@ def below_title(text: str, block: str) -> str:
 
 
 def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[NotebookNode]:
-    """What becomes of one cell; the same cell of the solved notebook and those after it have the answers."""
+    """What becomes of one cell; ``answers`` are the cells of the solved notebook up to this one."""
     added = []
     tags = cell.metadata.setdefault("tags", [])
     if any(KEY in output.get("metadata", {}) for output in cell.get("outputs", [])):
         tags.append("timed")
     if "predict" in tags:
-        cell.outputs = answers[0].outputs
+        cell.outputs = answers[-1].outputs
         tags.append("hide-output")
         cell.metadata["mystnb"] = {"code_prompt_show": "Show what it prints", "code_prompt_hide": "Hide what it prints"}
-    elif "exercise" in tags:
-        added = [solution(answers)]
     elif "check" in tags:
         cell.outputs = []  # nobody has answered here
+        added = [hints(cell.source), solution(*answers[-2:])]
     elif "interact" in cell.source and cell.cell_type == "code" and not cell.outputs:
         cell.metadata.tags = sorted({*tags, "hide-input"})
         added = [MOVES]
@@ -121,11 +124,19 @@ def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[Note
         yield nbformat.v4.new_markdown_cell(text, id=f"{cell.id}-{number}")
 
 
-def solution(answers: list[NotebookNode]) -> str:
+def hints(checks: str) -> str:
+    """The hints of the exercise that a cell checks, each closed, and the next inside of it."""
+    exercise = find(re.fullmatch(r"check\.answer\((\w+)\)", checks)[1])
+    inside = ""
+    for number, hint in reversed(list(enumerate(exercise.hints, 1))):
+        inside = HINT.format(number, len(exercise.hints), escape(hint), inside)
+    return HTML.format(inside)
+
+
+def solution(answer: NotebookNode, check: NotebookNode) -> str:
     """A solution, closed, and what the checker says of it."""
-    check = next((cell for cell in answers if "check" in cell.metadata.get("tags", [])), None)
-    said = [output.data["text/html"] for output in check.outputs] if check else []
-    return SOLUTION.format(MARKER.sub("", answers[0].source + "\n").strip(), "".join(map(VERDICT.format, said)))
+    said = [output.data["text/html"] for output in check.outputs]
+    return SOLUTION.format(MARKER.sub("", answer.source + "\n").strip(), "".join(map(VERDICT.format, said)))
 
 
 def tabs(cell: NotebookNode) -> list[str]:

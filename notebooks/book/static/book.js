@@ -229,9 +229,9 @@ function onRecipes() {
   filter("Filter the names: softmax_scale, GQA, …", tables.flatMap(table => [...table.tBodies[0].rows].map(row => [row])));
 }
 
-/* On paper nothing can be unfolded: a reason, a listing and what a cell prints are open; solutions and answers stay shut. */
+/* On paper nothing can be unfolded: a reason, a listing and what a cell prints are open; hints, solutions and answers stay shut. */
 function onPaper() {
-  const folded = () => document.querySelectorAll("article details:not(.solution, .code-of-figure, .above-input)");
+  const folded = () => document.querySelectorAll("article details:not(.hint, .solution, .code-of-figure, .above-input)");
   const shut = [];
   addEventListener("beforeprint", () => {
     for (const part of folded()) {

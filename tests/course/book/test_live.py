@@ -139,18 +139,18 @@ def test_lesson_00_runs_without_pytorch(told, monkeypatch):
 def test_without_its_python_the_page_says_so(page, site, address):
     page.goto(f"{address}/{LESSON}.html")
     page.locator(".live").evaluate("bar => { bar.dataset.runtime = 'http://127.0.0.1:9/'; }")
-    page.get_by_role("button", name="Run this lesson here").click()
+    page.get_by_role("button", name="Run this page here").click()
     page.get_by_text("could not start: it comes from 127.0.0.1:9, which can't be reached. Press again").wait_for()
-    assert page.get_by_role("button", name="Run this lesson here").is_enabled()
+    assert page.get_by_role("button", name="Run this page here").is_enabled()
     page.goto((site / f"{LESSON}.html").as_uri())
     page.get_by_text("A page that is opened from a folder can't run Python").wait_for()
-    assert page.get_by_role("button", name="Run this lesson here").is_disabled()
+    assert page.get_by_role("button", name="Run this page here").is_disabled()
 
 
 def start(page, address):
     """Lesson 03, with Python."""
     page.goto(f"{address}/{LESSON}.html")
-    page.get_by_role("button", name="Run this lesson here").click()
+    page.get_by_role("button", name="Run this page here").click()
     page.get_by_text("Ready.").wait_for()
     return page
 
@@ -178,6 +178,16 @@ def test_what_is_written_in_a_cell_is_kept(page, address):
     page.get_by_role("button", name="original code of cell 2").click()
     assert code.inner_text() == before
     assert start(page, address).locator(".cell_input pre").nth(1).inner_text() == before
+
+
+def test_a_long_run_shows_its_seconds(page, address):
+    endless = ECHO.replace("{ done: true }", "{}")
+    page.route("**/worker.js", lambda route: route.fulfill(body=endless, content_type="text/javascript"))
+    start(page, address).get_by_role("button", name="run cell 1", exact=True).click()
+    page.get_by_text("Running cell 1 … 5 s.").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.wait_for_timeout(6000)
+    assert "Stopped" in page.locator(".live [role=status]").inner_text()
 
 
 def cells(lesson=LESSON):

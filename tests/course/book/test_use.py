@@ -231,7 +231,7 @@ def test_the_book_is_printed_page_by_page(browser, site, monkeypatch):
     text = "".join(page.extract_text() for page in printed.pages)
     assert "The question of this lesson" in text
     assert "mean of the values [2. 1.]" in text  # which a fold hides on screen
-    assert not re.search(r"Skip to content|Run this lesson here|Show the code", text)
+    assert not re.search(r"Skip to content|Run this page here|Show the code", text)
 
 
 def test_an_option_is_chosen_by_keyboard(page, address):

@@ -1,4 +1,4 @@
-/* "Run this lesson here": the page's cells can be changed and run, by Python in the reader's browser (worker.js). */
+/* "Run this page here": the page's cells can be changed and run, by Python in the reader's browser (worker.js). */
 
 "use strict";
 
@@ -58,13 +58,19 @@ class Live {
           this.worker.postMessage({ skip: cell.code });
           continue;
         }
-        this.said.textContent = `Running cell ${cell.number} …`;
         this.current = cell;
         cell.begin();
+        const from = performance.now(), tick = () => {
+          const seconds = Math.floor((performance.now() - from) / 1000);
+          this.said.textContent = `Running cell ${cell.number} …${seconds < 5 ? "" : ` ${seconds} s. In a browser NumPy has one core and no BLAS, so products of matrices take long.`}`;
+        };
+        tick();
+        this.ticking = setInterval(tick, 5000);
         const { done, failed } = await new Promise(resolve => {
           this.finish = resolve;
           this.worker.postMessage({ number: cell.number, code: cell.code });
         });
+        clearInterval(this.ticking);
         if (failed) cell.show("error", failed);
         cell.finish(done);
       }
@@ -76,6 +82,7 @@ class Live {
   }
 
   idle() {
+    clearInterval(this.ticking);
     this.busy = false;
     this.current = this.finish = null;
     this.button.disabled = false;
