@@ -18,11 +18,12 @@ the notebook doesn't have, the lesson has the solution between these two lines, 
 SOLUTION ours: a loop shows the order. Only authors see the reason. An exercise is named by the first function in it
 (grade_id 01-double), its check by the exercise before it (01-double-check; one point unless a tag says otherwise). The
 tags hide-input, hide-output and hide-cell also fold the cell in JupyterLab; nbval-ignore-output, nbval-skip and
-raises-exception mean what nbval says. Two tags are our own:
+raises-exception mean what nbval says. Three tags are our own:
 
 - predict: the cell that answers a *Predict, then run*. The learner's notebook stores no output of it.
 - authors: what the authors assert so that the text stays true. It's in the solved notebook alone, folded; a page, which
   has no other notebook, keeps it off the site.
+- long: minutes in a browser, so the site runs it only when it's asked to, like a cell that measures time.
 
 After the title every notebook gets one more cell, folded and not on the site, which installs the course on Google
 Colab: from the address in pyproject.toml, [project.urls] Source, or from uploaded wheels if none is given there.

@@ -106,7 +106,7 @@ def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[Note
     added = []
     tags = cell.metadata.setdefault("tags", [])
     if any(KEY in output.get("metadata", {}) for output in cell.get("outputs", [])):
-        tags.append("timed")
+        tags.append("long")  # which measures time
     if "predict" in tags:
         cell.outputs = answers[-1].outputs
         tags.append("hide-output")

@@ -89,7 +89,7 @@ def test_what_a_browser_lacks_is_named_also_by_those_who_depend_on_it(told, monk
     assert "NameError" in told.of("error")
     told.page.skip("times = timed({})")
     assert not told.page.run(7, "print(times)")
-    assert told[-1] == ("needs", "a cell above that measures time: run that one first")
+    assert told[-1] == ("needs", "a cell above that takes long: run that one first")
 
 
 def test_the_checker_answers_in_html(told):
@@ -147,9 +147,9 @@ def test_without_its_python_the_page_says_so(page, site, address):
     assert page.get_by_role("button", name="Run this page here").is_disabled()
 
 
-def start(page, address):
-    """Lesson 03, with Python."""
-    page.goto(f"{address}/{LESSON}.html")
+def start(page, address, lesson=LESSON):
+    """A lesson's page, with Python."""
+    page.goto(f"{address}/{lesson}.html")
     page.get_by_role("button", name="Run this page here").click()
     page.get_by_text("Ready.").wait_for()
     return page
@@ -178,6 +178,17 @@ def test_what_is_written_in_a_cell_is_kept(page, address):
     page.get_by_role("button", name="original code of cell 2").click()
     assert code.inner_text() == before
     assert start(page, address).locator(".cell_input pre").nth(1).inner_text() == before
+
+
+def test_run_all_leaves_out_what_takes_long(page, address):
+    page.route("**/worker.js", lambda route: route.fulfill(body=ECHO, content_type="text/javascript"))
+    start(page, address, "05_chunked_attention").get_by_role("button", name="Run all cells").click()
+    stored = "> .cell_output:not(.live-output, :has(figure))"
+    long, short = page.locator(f".cell.tag_long {stored}"), page.locator(f".cell:not(.tag_long) {stored}")
+    short.last.wait_for(state="hidden")
+    assert long.count() > 0 < short.count()
+    assert all(output.is_visible() for output in long.all())
+    assert not any(output.is_visible() for output in short.all())
 
 
 def test_a_long_run_shows_its_seconds(page, address):

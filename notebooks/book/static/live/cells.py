@@ -26,7 +26,7 @@ ELSEWHERE = {"torch": "PyTorch", "jax": "JAX", "triton": "Triton", "ml_dtypes": 
              "pydoc_data": "all of Python's library"}
 PROCESSES = "other processes or threads"
 INSTALLED = "the installed course: {}"
-TIMES = "a cell above that measures time: run that one first"
+LONG = "a cell above that takes long: run that one first"
 DRAWING = ("/figures", "/plots/")  # files that draw
 
 Send = Callable[[str, str], None]
@@ -57,8 +57,8 @@ class Page:
         return True
 
     def skip(self, code: str) -> None:
-        """Don't run a cell: it measures time, which takes long."""
-        self.missing |= dict.fromkeys(set(defined(ast.parse(code))) - self.names.keys(), TIMES)
+        """Don't run a cell: it takes long."""
+        self.missing |= dict.fromkeys(set(defined(ast.parse(code))) - self.names.keys(), LONG)
 
     def _execute(self, tree: ast.Module, file: str) -> None:
         """Run the statements; show the value of the last one if it is an expression."""

@@ -37,7 +37,7 @@ class Live {
     });
   }
 
-  /* Run cells, one after the other; those that measure time, only if they are asked for, as the last. */
+  /* Run cells, one after the other; those that take long, only if they are asked for, as the last. */
   async run(cells) {
     if (this.busy) return;
     this.busy = true;
@@ -54,7 +54,7 @@ class Live {
         this.button.textContent = "Run all cells";
       }
       for (const cell of cells) {
-        if (cell.timed && cells.length > 1 && cell !== cells.at(-1)) {
+        if (cell.long && cells.length > 1 && cell !== cells.at(-1)) {
           this.worker.postMessage({ skip: cell.code });
           continue;
         }
@@ -114,7 +114,7 @@ class Cell {
   constructor(root, at, live) {
     Object.assign(this, { root, live, number: at + 1, ran: false, stored: false });
     this.checks = root.classList.contains("tag_check");
-    this.timed = root.classList.contains("tag_timed");
+    this.long = root.classList.contains("tag_long");
     this.pre = root.querySelector(".cell_input pre");
     /* the code of a figure is folded into its caption, and stays */
     const drawn = this.pre.closest("figcaption") ? ".cell_output figure > :not(figcaption)" : ":scope > .cell_output, :scope > details.below-input";
