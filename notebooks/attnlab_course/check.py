@@ -71,7 +71,8 @@ def answer(function: Callable, name: str | None = None, own: bool | None = None)
     elif verdict.state == "wrong" and not graded:
         more = f'check.hint("{exercise.name}") has {len(exercise.hints)} hints.'
         verdict = replace(verdict, evidence=(*verdict.evidence, more))
-    if not graded and _verdicts.keys() >= {*lessons()[exercise.lesson]}:
+    states = {_verdicts[name].state if name in _verdicts else "" for name in lessons()[exercise.lesson]}
+    if not graded and "" not in states and states & {"right", "wrong"}:
         kept.note_read(exercise.lesson)
     show(verdict.text, verdict.html())
     if graded:
@@ -99,7 +100,7 @@ def hint(name: str) -> None:
 def progress(number: str | None = None) -> None:
     """Show what is done, by the answers that are kept and those that were checked here, and what comes next.
 
-    A lesson counts as read once each of its exercises was checked in one notebook, whatever came out.
+    A lesson counts as read once each of its exercises was checked in one notebook and one was tried, right or not.
 
     ``number``: the exercises of a lesson such as "01"; otherwise those of the lessons of which something was checked
     in this notebook, or where there are none a line a lesson.

@@ -45,7 +45,7 @@ def names() -> set[str]:
 
 
 def read() -> set[str]:
-    """The lessons that were read: those of which each exercise was checked once, whatever came out."""
+    """The lessons that were read: those of which each exercise was checked and one tried, whatever came out."""
     file = where / "read.txt" if (where := folder()) else None
     return set(file.read_text(encoding="utf-8").split()) if file and file.is_file() else set()
 

@@ -144,6 +144,16 @@ def test_progress_counts_what_other_kernels_kept(folder, capsys):
     assert capsys.readouterr().out == before
 
 
+def test_a_lesson_that_was_only_run_is_not_read(folder):
+    def untouched(weights, values):
+        raise NotImplementedError
+
+    check.answer(untouched, "average")  # the only exercise of lesson 00
+    assert not kept.read()
+    check.answer(lambda weights, values: weights @ values, "average")  # wrong, but tried
+    assert kept.read() == {"00"}
+
+
 @pytest.mark.full
 def test_a_kernel_keeps_what_another_counts(folder):
     """Cells of two notebooks: the source of an answer is that of its cell, with what other cells define."""
