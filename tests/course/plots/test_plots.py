@@ -10,6 +10,8 @@ from attnlab_course.instruments.hardware import MULTIPROCESSORS
 from attnlab_course.lessons.lesson01 import figures
 from attnlab_course.plots import ladder_costs
 from attnlab_course.plots.style import picture
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 
 from attnlab import METHODS, costs, naive_attention
 from attnlab.measure import binary
@@ -47,6 +49,19 @@ def test_the_average_is_the_functions():
     (square,) = (line for line in figure.axes[1].get_lines() if line.get_marker() == "s")
     assert np.allclose(square.get_xydata(), naive_attention(q[None], keys, values))
     assert {f"k$_{j}$, s = {score:.2f}" for j, score in enumerate(keys @ q / 2**0.5, 1)} <= texts(figure)
+
+
+def test_no_label_of_the_average_lies_on_a_line_or_a_point():
+    q, keys = np.array([1.2, 0.8]), np.array([[1.8, 0.4], [-0.6, 1.5], [0.3, -1.2]])  # those of lesson 01
+    figure = figures.average(q, keys, np.array([[0.0, 0.0], [4.0, 0.0], [2.0, 3.0]]))
+    FigureCanvasAgg(figure).draw()
+    for axes in figure.axes:
+        for label in filter(Text.get_text, axes.texts):
+            box = label.get_window_extent()
+            for line in axes.get_lines():
+                path = line.get_transform().transform_path(line.get_path())
+                size = line.get_markersize() * figure.dpi / 72 if line.get_marker() != "None" else 0
+                assert not path.intersects_bbox(box.padded(size / 2), filled=False), label
 
 
 @pytest.mark.parametrize("d", [64, 128])

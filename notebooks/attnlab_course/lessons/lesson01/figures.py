@@ -78,15 +78,18 @@ def average(q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> Figure:
     names = ["q", *(f"k$_{j}$, s = {score:.2f}" for j, score in enumerate(scores, 1))]
     for vector, color, name in zip([q, *keys], [INK, *tones], names):
         left.annotate("", vector, (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2})
-        left.annotate(name, vector, (6, 5), textcoords="offset points", color=darker(color), fontsize=10)
+        beside = (-10 if name == "q" else 6, 5)  # q's line goes on to the right
+        left.annotate(name, vector, beside, textcoords="offset points", color=darker(color), fontsize=10)
         left.plot(*zip(vector, vector @ q / (q @ q) * q), color=color, linewidth=1, linestyle="--")
     left.set(xlim=(-1.6, 3.1), ylim=(-1.6, 1.9), aspect="equal", title="a query and three keys")
     for j, (value, p, color) in enumerate(zip(values, weights, tones), 1):
         right.plot(*zip(value, values[j % 3]), color=GRAY, linewidth=1, zorder=1)
         right.plot(*value, "o", color=color, markersize=4 + 30 * p)
-        right.annotate(f"v$_{j}$, p = {p:.2f}", value, (0, 20), textcoords="offset points", ha="center", fontsize=9)
+        away = (4 + 30 * p) / 2 + 12  # beyond the point, on the side where the triangle isn't
+        right.annotate(f"v$_{j}$, p = {p:.2f}", value, (0, away if value[1] > out[1] else -away),
+                       textcoords="offset points", ha="center", va="center", fontsize=9)  # fmt: skip
     right.plot(*out, "s", color=INK)
-    right.annotate("out", out, (6, -12), textcoords="offset points", weight="bold")
+    right.annotate("out", out, (8, 0), textcoords="offset points", va="center", weight="bold")
     right.set(xlim=(-1, 5), ylim=(-0.9, 4.1), aspect="equal", title="their values, and the average")
     figure.set_label("Left, a query and three keys as arrows, each key with its shadow on the query's line. "
                      f"The scores are {', '.join(f'{s:.2f}' for s in scores)}. Right, three values as points with "
