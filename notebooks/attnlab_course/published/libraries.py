@@ -17,6 +17,13 @@ COLUMNS = {
 """{what the probe asks: the head of a column}."""
 FILTERS = ("causal, N < M", "boolean mask and causal", "4 query heads on 2", "sees nothing: boolean mask")
 """The columns by whose answers the table is filtered."""
+JUPYTER = """
+.jp-OutputArea .conventions fieldset { border: none; display: flex; flex-wrap: wrap; gap: 0.1em 1.2em; padding: 0 }
+.jp-OutputArea .conventions legend { float: left; font-weight: 600; padding: 0; width: 17em }
+.jp-OutputArea .conventions :is(th, td) { padding: 0.3em 0.4em; text-align: left; vertical-align: top }
+.jp-OutputArea .conventions td:last-child { min-width: 8em; overflow-wrap: anywhere }
+"""
+"""How the table looks in JupyterLab; the site has a style of its own."""
 
 
 def sdpa() -> Callable:
@@ -150,7 +157,8 @@ def table() -> str:
         form.append(f"<fieldset><legend>{html.escape(COLUMNS[question])}</legend>")
         for number, answer in enumerate(["all", *answers]):
             identifier, checked = f"convention-{at}-{number}", " checked" * (number == 0)
-            radio = f'<input type="radio" name="convention-{at}" id="{identifier}"{checked}>'
+            keys = "data-lm-suppress-shortcuts"  # in JupyterLab an arrow goes to the next choice, not to another cell
+            radio = f'<input type="radio" name="convention-{at}" id="{identifier}" {keys}{checked}>'
             form.append(f"<label>{radio} {html.escape(answer)}</label>")
             if number:
                 others = f'tbody tr:not([data-{at}="{number}"])'
@@ -161,7 +169,7 @@ def table() -> str:
         form.append("</fieldset>")
     head = "".join(f"<th>{html.escape(x)}</th>" for x in ("function", "axes", *COLUMNS.values(), "seen"))
     body = "\n".join(f"<tr {' '.join(row['data'])}>{''.join(map(cell, cells(row)))}</tr>" for row in rows)
-    return (f'<div class="conventions"><style>{" ".join(styles)}</style>\n<form>{" ".join(form)}</form>\n'
+    return (f'<div class="conventions"><style>{" ".join(styles)}{JUPYTER}</style>\n<form>{" ".join(form)}</form>\n'
             f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>")
 
 
