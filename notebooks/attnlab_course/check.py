@@ -95,6 +95,8 @@ def hint(name: str) -> None:
     hints = find(name).hints
     given = _hints[name] = min(_hints.get(name, 0) + 1, len(hints))
     print(f"Hint {given} of {len(hints)}: {hints[given - 1]}")
+    if given == len(hints):
+        print("That's the last one. The solutions of each lesson are in notebooks/solutions.")
 
 
 def progress(number: str | None = None) -> None:

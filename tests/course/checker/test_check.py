@@ -99,7 +99,9 @@ def test_hints_are_graded_and_end(capsys):
         check.hint("average")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"Hint 1 of {len(hints)}: {hints[0]}"
-    assert lines[-1] == lines[-2] == f"Hint {len(hints)} of {len(hints)}: {hints[-1]}"
+    assert lines[-4:-2] == lines[-2:]
+    assert lines[-2] == f"Hint {len(hints)} of {len(hints)}: {hints[-1]}"
+    assert lines[-1].endswith("solutions of each lesson are in notebooks/solutions.")
 
 
 def test_progress_shows_the_lessons_begun_here(capsys):
