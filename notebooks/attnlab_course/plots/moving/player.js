@@ -1,6 +1,10 @@
 const trace = JSON.parse(root.querySelector('script[type="application/json"]').textContent);
 const number = x => x.toLocaleString("en-US");
-const make = (tag, props) => Object.assign(document.createElement(tag), props);
+function make(tag, props) {
+  const made = Object.assign(document.createElement(tag), props);
+  made.dataset.lmSuppressShortcuts = ""; // in JupyterLab an arrow moves the slider, and doesn't go to another cell
+  return made;
+}
 const bar = make("div", { className: "controls" });
 const words = make("output", { className: "words" });
 root.append(bar);
