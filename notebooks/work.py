@@ -18,6 +18,7 @@ from typing import Any
 
 NOTEBOOKS = Path(__file__).resolve().parent
 FIGURE = re.compile(r'<img alt="([^"]*)"')
+FILE = re.compile(r"(?<!\[)`([\w/]+\.(?:md|sh))`")
 SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
@@ -34,8 +35,9 @@ def short(path: Path) -> str:
 def put(source: Path, target: Path) -> None:
     """Copy so that an interruption leaves the whole file or none, and without the cell for Google Colab.
 
-    The copy is signed as this user's own: of a notebook without a signature JupyterLab shows no drawing that moves. It
-    names the kernel as that does itself: else JupyterLab changes the name, and calls a lesson unsaved that was opened.
+    The copy and its solution are signed as this user's own: of a notebook without a signature JupyterLab shows no
+    drawing that moves. The copy names the kernel as that does itself: else JupyterLab changes the name, and calls a
+    lesson unsaved that was opened.
     """
     import nbformat.sign  # these take seconds, and most times there is nothing to copy
     from ipykernel.ipkernel import IPythonKernel
@@ -46,14 +48,36 @@ def put(source: Path, target: Path) -> None:
     notebook["metadata"].update(kernelspec=kernel, language_info=IPythonKernel.language_info)
     cells = [cell for cell in notebook["cells"] if not cell["id"].endswith("-colab")]
     solved = source.parent / "solutions" / source.name
+    notary = nbformat.sign.NotebookNotary()
     if source.stem[:2].isdigit() and solved.exists():
-        cells = list(numbered(cells, json.loads(solved.read_text(encoding="utf-8"))["cells"], int(source.stem[:2])))
-    notebook["cells"] = cells
+        answers = nbformat.read(solved, as_version=4)
+        cells = list(numbered(cells, answers.cells, int(source.stem[:2])))
+        link = f"*Stuck, or done? Here are [our solutions](../notebooks/solutions/{source.name}).*"
+        cells.append({"cell_type": "markdown", "id": "solutions", "metadata": {}, "source": link})
+        notary.sign(answers)
+    notebook["cells"] = [untouched(cell, source.parents[1]) for cell in cells]
     part = target.with_suffix(".part")
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     part.write_text(text, encoding="utf-8")
     os.replace(part, target)
-    nbformat.sign.NotebookNotary().sign(nbformat.reads(text, as_version=4))
+    notary.sign(nbformat.reads(text, as_version=4))
+
+
+def untouched(cell: dict[str, Any], root: Path) -> dict[str, Any]:
+    """A cell as a learner opens it: no code has been run, text that folds is set apart, a file of the course is a link.
+
+    ``root``: the folder of the course, in which the name of a file must be, or in its findings.
+    """
+    if cell["cell_type"] == "code":
+        outputs = [{**x, "execution_count": None} if "execution_count" in x else x for x in cell["outputs"]]
+        return {**cell, "execution_count": None, "outputs": outputs}
+
+    def link(name: re.Match) -> str:
+        path = next((path for path in (name[1], f"findings/{name[1]}") if (root / path).is_file()), None)
+        return f"[{name[0]}](../{path})" if path else name[0]
+
+    text = "".join(cell["source"]).replace("<details>", '<details style="margin-bottom: 1em">')
+    return {**cell, "source": FILE.sub(link, text)}
 
 
 def numbered(cells: list[dict], solved: list[dict], lesson: int) -> Iterator[dict]:
