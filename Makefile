@@ -12,6 +12,8 @@ NBVAL := --nbval --nbval-cell-timeout 600 --nbval-kernel-startup-timeout 300 --n
 PY := .venv/bin/python
 # A worker that ends isn't replaced: the next would run what ended it, again and again.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+# Jupyter's own times between pings make its web server warn in the first minute, and on one machine they find nothing.
+NO_PINGS := --ServerApp.tornado_settings="{'ws_ping_interval': 0}"
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # Nothing from outside may change which modules, kernels or plot back ends are used.
@@ -31,7 +33,7 @@ lab: setup ## open the course in JupyterLab; PORT=9999, ARGS=--no-browser
 	@$(PY) notebooks/work.py fill
 	@echo "JupyterLab starts. To stop it: Ctrl-C here, twice."
 	@$(PY) -m jupyterlab --Application.log_level=WARN --KernelManager.transport_encryption=auto \
-	  --ServerApp.root_dir=$(CURDIR) $(AS_ROOT) $(if $(PORT),--port=$(PORT)) $(ARGS) work/00_start_here.ipynb
+	  --ServerApp.root_dir=$(CURDIR) $(NO_PINGS) $(AS_ROOT) $(if $(PORT),--port=$(PORT)) $(ARGS) work/00_start_here.ipynb
 
 reset: setup ## put one lesson back and keep a backup of yours: LESSON=01
 	@$(PY) notebooks/work.py reset $(LESSON)

@@ -391,6 +391,28 @@ def test_set_up_once(project: Path) -> None:
     assert set_up(project)[1].startswith("Setting up attnlab")
 
 
+def test_the_settings_are_those_of_jupyterlab(project: Path) -> None:
+    assert set_up(project)[0] == 0
+    settings = json.loads((project / ".venv/share/jupyter/lab/settings/overrides.json").read_text())
+    for plugin, values in settings.items():
+        schema = Path(sys.prefix, "share/jupyter/lab/schemas", *plugin.split(":")).with_suffix(".json")
+        assert values.keys() <= json.loads(schema.read_text())["properties"].keys(), plugin
+
+
+def test_a_copy_has_not_been_run_and_names_of_files_are_links(tmp_path: Path) -> None:
+    untouched = runpy.run_path(str(ROOT / "notebooks/work.py"))["untouched"]
+    (tmp_path / "findings").mkdir()
+    (tmp_path / "findings/found.sh").touch()
+    text = "`findings/found.sh`, `found.sh`, `lost.sh`, [`found.sh`](elsewhere) and `np.sh`"
+    link = "[`{}`](../findings/found.sh)".format
+    links = f"{link('findings/found.sh')}, {link('found.sh')}, `lost.sh`, [`found.sh`](elsewhere) and `np.sh`"
+    assert untouched({"cell_type": "markdown", "source": text}, tmp_path)["source"] == links
+    outputs = [{"output_type": "execute_result", "execution_count": 3, "data": {}}, {"output_type": "stream"}]
+    cell = untouched({"cell_type": "code", "execution_count": 3, "outputs": outputs}, tmp_path)
+    assert cell["execution_count"] is cell["outputs"][0]["execution_count"] is None
+    assert cell["outputs"][1] == outputs[1]
+
+
 def test_work_is_never_overwritten(project: Path, built: Path) -> None:
     shutil.copy(built / "notebooks/01_toy.ipynb", project / "notebooks")
     ours, work = project / "notebooks/01_toy.ipynb", project / "work/01_toy.ipynb"
@@ -406,6 +428,10 @@ def test_work_is_never_overwritten(project: Path, built: Path) -> None:
         status, said = run("make", "reset", "LESSON=1", cwd=project, PYTHON=project / "fake", VERSION="3.11.9")
         assert status == 0, said
     kept = [cell for cell in nbformat.read(ours, as_version=4).cells if cell.id != "01-colab"]
+    for cell in kept:
+        if cell.cell_type == "code":  # in the copy nothing has been run
+            cell.execution_count = None
+            cell.outputs = [{**x, "execution_count": None} if "execution_count" in x else x for x in cell.outputs]
     assert nbformat.read(work, as_version=4).cells == kept
     backups = [project / f"work/backups/01_toy-{n}.ipynb" for n in (1, 2)]
     assert [path.read_bytes() for path in backups] == [edited, work.read_bytes()]

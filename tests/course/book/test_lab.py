@@ -1,10 +1,11 @@
 """The course as a learner meets it: JupyterLab in a browser.
 
-A lesson is run cell by cell, an exercise answered wrongly, then rightly. Every slider of the course is moved.
+A lesson is run cell by cell, an exercise answered wrongly, then rightly; a figure moves by keys; links open.
 """
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -28,14 +29,14 @@ RIGHT = "def average(weights, values):\n    return weights @ values / weights.su
 def work(tmp_path_factory):
     """A folder with a fresh work/, whose lesson has no outputs: what is read later comes from this run."""
     folder = tmp_path_factory.mktemp("lab")
-    (folder / "notebooks").mkdir()
+    (folder / "notebooks/solutions").mkdir(parents=True)
     notebook = nbformat.read(ROOT / "notebooks" / LESSON, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     nbformat.write(notebook, folder / "notebooks" / LESSON)
-    for name in (MOVING, "work.py"):
-        shutil.copy(ROOT / "notebooks" / name, folder / "notebooks")
+    for name in (MOVING, f"solutions/{MOVING}", "work.py"):
+        shutil.copy(ROOT / "notebooks" / name, folder / "notebooks" / name)
     env = {**os.environ, "HOME": str(folder)}
     subprocess.run([sys.executable, "notebooks/work.py", "fill"], cwd=folder, env=env, check=True, capture_output=True)
     return folder
@@ -43,12 +44,14 @@ def work(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lab(work, browser):
-    """The address of a JupyterLab in that folder, which knows no settings of whoever runs the tests."""
+    """The address of a JupyterLab as `make lab` starts it, which knows no settings of whoever runs the tests."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "work"]
-    command += ["--ServerApp.port_retries=0", "--IdentityProvider.token=", "--Application.log_level=WARN"]
+    made = subprocess.run(["make", "-n", "lab"], cwd=ROOT, text=True, capture_output=True, check=True).stdout
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}"]
+    command += ["--ServerApp.port_retries=0", "--IdentityProvider.token="]
+    command += [x for x in shlex.split(made) if x.startswith("--") and "root" not in x]
     env = {"HOME": str(work), "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": PYTHONPATH}
     with open(work / "log", "wb") as log:
         server = subprocess.Popen(command, cwd=work, env={**os.environ, **env}, stdout=log, stderr=log)
@@ -76,7 +79,7 @@ class Notebook:
 
     def __init__(self, page, address, name):
         self.page, self.runs = page, 0
-        page.goto(f"{address}/lab/workspaces/{name.partition('.')[0]}/tree/{name}")
+        page.goto(f"{address}/lab/workspaces/{name.partition('.')[0]}/tree/work/{name}")
         page.locator(".jp-Notebook h1").wait_for()
         # The notebook's own sign says idle before there is a kernel, and what is run then is lost.
         page.locator(".jp-StatusBar-TextItem", has_text=re.compile(r"\(ipykernel\) \| Idle$")).wait_for()
@@ -145,3 +148,15 @@ def test_what_moves_is_seen_before_its_cell_has_run(page, lab):
         page.keyboard.press("ArrowDown")
     assert page.locator(".attnlab-moving svg").first.is_visible()
     assert page.locator(".lm-TabBar-tab.jp-mod-dirty").count() == 0  # nothing was changed, so nothing is unsaved
+    page.locator(".attnlab-moving input").first.press("ArrowRight")
+    assert page.locator(".attnlab-moving .words").first.inner_text().startswith("step 2 of")
+
+
+def test_a_lesson_ends_with_a_link_to_its_solutions(page, work, lab):
+    Notebook(page, lab, MOVING)
+    page.keyboard.press("Control+End")
+    page.locator(".jp-Notebook a", has_text="our solutions").click()
+    page.locator(".jp-Notebook", has_text="### BEGIN SOLUTION").wait_for()
+    assert page.locator(".lm-TabBar-tab.jp-mod-current", has_text=MOVING).count()
+    log = (work / "log").read_text().splitlines()  # a learner reads it in the terminal, where there's a token
+    assert [line for line in log if "authentication is disabled" not in line] == []
