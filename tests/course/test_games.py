@@ -99,7 +99,9 @@ def test_lines_are_counted_as_python_writes_them(capsys):
 
     assert puzzles.lines(average) == 6
     puzzles.solve(average)
-    assert "6 of 5 lines: 1 over the budget" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "average: right, on 6 inputs.  ✓ ★" in said  # as in its lesson
+    assert "6 of 5 lines: 1 over the budget" in said
     average.__code__ = (lambda weights, values: ...).__code__
     puzzles.solve(average)
     assert capsys.readouterr().out == "average: not attempted yet.\n"

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from attnlab_course import check
-from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Function
 from attnlab_course.checker.results import parameters
-from attnlab_course.checker.verdict import show
 from attnlab_course.plots.style import GRAY, INK, canvas
 
 import numpy as np
@@ -44,10 +42,9 @@ def lines(function: Function) -> int:
 
 
 def solve(function: Function) -> None:
-    """Check an answer as its exercise does, and show how much of the budget it uses."""
-    verdict = examine(check.find(function.__name__), function)
-    show(verdict.text, verdict.html())
-    if verdict.state != "not attempted":
+    """Check an answer, which earns the stars of its exercise, and show how much of the budget it uses."""
+    check.answer(function)
+    if check._verdicts[function.__name__].state != "not attempted":
         used = lines(function)
         over = f": {used - BUDGET} over the budget" if used > BUDGET else ""
         print(f"{'■' * used}{'□' * (BUDGET - used)}  {used} of {BUDGET} lines{over}")
