@@ -58,7 +58,7 @@ def check_rotation(key: Any, rotary: Any, sink_positions: Any) -> None:
 
 def check_tokens(cache: Any, x: Inputs) -> None:
     """Refuse tokens unless there are as many queries as keys, at least one, and they fit the cache's arrays."""
-    check_kind("the array of the cache's keys", cache.keys, library_of("query", x.query))
+    check_kind("query", x.query, library_of("the array of the cache's keys", cache.keys))
     check_device("the cache", cache.keys, x.query)
     values = cache.keys[..., : x.value.shape[-1]] if cache.values is None else cache.values
     slots = cache.keys.shape[-2], values.shape[-2]
@@ -79,7 +79,8 @@ def check_tokens(cache: Any, x: Inputs) -> None:
 def check_capacity(length: int, count: int, capacity: int) -> None:
     """Refuse tokens that don't fit."""
     if length + count > capacity:
-        raise ValueError(f"the cache is full: it holds {length} of {capacity} tokens, and key brings {count} more")
+        full = f"the cache is full: it holds {length} of {capacity} tokens, and key brings {count} more"
+        raise ValueError(f"{full}; make it with capacity={length + count} or more")
 
 
 def check_rows(keys: Any, rows: Any, name: str = "rows") -> None:

@@ -5,6 +5,7 @@ Array-free: arrays are asked for shape, dtype and device only, so one file serve
 
 import functools
 import math
+import reprlib
 import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
@@ -23,7 +24,7 @@ DRAWN = {
 CONVERTS = {"numpy": "numpy.asarray", "jax": "jax.numpy.asarray", "torch": "torch.as_tensor"}
 
 BETWEEN = {
-    ("torch", "numpy"): ".detach().numpy()",
+    ("torch", "numpy"): ".detach().cpu().numpy()",
     ("torch", "jax"): "jax.numpy.from_dlpack", ("jax", "torch"): "torch.from_dlpack",
 }  # fmt: skip
 """What converts an array of one library to another's, where it isn't ``CONVERTS``."""
@@ -68,6 +69,7 @@ def check_kind(name: str, x: Any, kind: str) -> None:
     if found != kind:
         what = f"a {LIBRARIES[found]} array" if found else f"of type {type(x).__name__}"
         by = BETWEEN.get((found, kind), CONVERTS[kind])
+        by = name + by if by[0] == "." else by
         way = f"; {by} converts it" if found or isinstance(x, list | tuple) else ""
         raise TypeError(f"{name} is {what}; this call takes {LIBRARIES[kind]} arrays only{way}")
 
@@ -87,7 +89,8 @@ def check_arrays(kind: str, **arrays: Any) -> None:
         check_kind(name, x, kind)
         dtypes[name] = check_float(name, x)
         if dtypes[name] != dtypes["query"]:
-            raise TypeError(f"{name} has dtype {dtypes[name]}, query has {dtypes['query']}; they must be equal")
+            way = f"{name}.{'to' if kind == 'torch' else 'astype'}(query.dtype)"
+            raise TypeError(f"{name} has dtype {dtypes[name]}, query has {dtypes['query']}; they must be equal: {way}")
         if kind == "torch" and x is not arrays["query"]:
             check_device(name, x, arrays["query"])
 
@@ -95,14 +98,14 @@ def check_arrays(kind: str, **arrays: Any) -> None:
 def check_device(name: str, x: Any, query: Any) -> None:
     """Refuse a PyTorch tensor on another device than query's. NumPy has no devices, JAX checks its own."""
     if kind_of(x) == "torch" and x.device != query.device:
-        raise ValueError(f"{name} is on device {x.device}, query is on {query.device}; they must be equal")
+        raise ValueError(f"{name} is on device {x.device}, query on {query.device}; {name}.to(query.device) moves it")
 
 
 def check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> None:
     """Refuse shapes other than query (..., Hq, N, D), key (..., Hk, M, D) and value (..., Hk, M, Dv)."""
     for name, shape in (("query", query), ("key", key), ("value", value)):
         if len(shape) < 2:
-            raise ValueError(f"{name} has shape {shape}; it needs at least 2 axes, (..., heads, length, size)")
+            raise ValueError(f"{name} has shape {shape}; it needs axes (length, size) or (..., heads, length, size)")
         if len(shape) != len(query):
             raise ValueError(f"{name} has {len(shape)} axes, query has {len(query)}; they must be equal")
         if shape[:-3] != query[:-3]:
@@ -124,8 +127,9 @@ def check_broadcast(name: str, shape: tuple[int, ...], target: tuple[int, ...], 
     """Refuse a shape that doesn't broadcast to ``target``, or would enlarge it."""
     sizes = zip(shape[::-1], target[::-1], strict=False)
     if len(shape) > len(target) or any(size not in (1, full) for size, full in sizes):
-        padding = name == "mask" and len(target) == 4 and shape == (target[0], target[-1])
-        way = "; for one that says which keys are padding, give mask[:, None, None, :]" if padding else ""
+        b, n, m = (target[0], *target[2:]) if len(target) == 4 else (None,) * 3
+        ways = {(b, m): "marks padding, give {}[:, None, None, :]", (b, n, m): "is for all heads, give {}[:, None]"}
+        way = f"; if it {ways[shape].format(name)}" if shape in ways else ""
         raise ValueError(f"{name} has shape {shape}, which does not broadcast to {axes} = {target}{way}")
 
 
@@ -142,6 +146,8 @@ def check_mask(mask: Any, query: Any, target: tuple[int, ...]) -> None:
 def check_bias(bias: Any, query: Any, target: tuple[int, ...]) -> None:
     """Refuse a bias unless it has a float dtype and query's library and device, and broadcasts to the scores."""
     check_kind("bias", bias, kind_of(query))
+    if dtype_name(bias) == "bool":
+        raise TypeError("bias has dtype bool; booleans are a mask (True = attend): mask=")
     check_float("bias", bias)
     check_device("bias", bias, query)
     check_broadcast("bias", tuple(bias.shape), target)
@@ -167,10 +173,15 @@ def check_segments(segments: Any, query: Any, n: int, m: int) -> tuple[Any, Any]
     return tuple(pair)
 
 
+def shown(x: Any) -> str:
+    """What an error says that came: short."""
+    return f"a {LIBRARIES[kind]} array" if (kind := kind_of(x)) else reprlib.repr(x)
+
+
 def integer(name: str, x: Any, least: int | None = None) -> int:
     """Returns x as an int; refuses all but a Python (or NumPy) integer of at least ``least``."""
     if isinstance(x, bool) or not isinstance(x, Integral):
-        raise TypeError(f"{name} is {x!r}; it must be an integer")
+        raise TypeError(f"{name} is {shown(x)}; it must be an integer")
     if least is not None and x < least:
         raise ValueError(f"{name} is {x}; it must be at least {least}")
     return int(x)
@@ -179,7 +190,7 @@ def integer(name: str, x: Any, least: int | None = None) -> int:
 def number(name: str, x: Any) -> float:
     """Returns x as a float; refuses all but a finite Python (or NumPy) number."""
     if isinstance(x, bool) or not isinstance(x, Real):
-        raise TypeError(f"{name} is {x!r}; it must be a number")
+        raise TypeError(f"{name} is {shown(x)}; it must be a number")
     if not math.isfinite(x):
         raise ValueError(f"{name} is {x}; it must be finite")
     return float(x)
@@ -188,14 +199,14 @@ def number(name: str, x: Any) -> float:
 def boolean(name: str, x: Any) -> bool:
     """Returns x as a bool; refuses all but True and False."""
     if not isinstance(x, (bool, np.bool_)):
-        raise TypeError(f"{name} is {x!r}; it must be True or False")
+        raise TypeError(f"{name} is {shown(x)}; it must be True or False")
     return bool(x)
 
 
 def check_choice(name: str, x: Any, choices: Iterable[Any]) -> Any:
     """Returns x; refuses all but one of ``choices``."""
-    if x not in choices:
-        raise ValueError(f"{name} is {x!r}; it must be one of {', '.join(map(str, choices))}")
+    if kind_of(x) or x not in [*choices]:
+        raise ValueError(f"{name} is {shown(x)}; it must be one of {', '.join(map(str, choices))}")
     return x
 
 
@@ -284,7 +295,7 @@ def check_seed(seed: Any, kind: str) -> None:
             raise TypeError(f"seed is {what}; it must be a uint32 scalar, such as {DRAWN[kind]}")
         return
     if found or isinstance(seed, bool) or not isinstance(seed, Integral):
-        what = f"a {LIBRARIES[found]} array" if found else repr(seed)
+        what = f"a {LIBRARIES[found]} array" if found else shown(seed)
         raise TypeError(f"seed is {what}; it must be an integer in [0, 2**32), such as {DRAWN[kind]}")
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed is {seed}; it must be in [0, 2**32)")

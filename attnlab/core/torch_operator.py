@@ -144,6 +144,7 @@ def draw_seed() -> int:
 
 def call_operator(function: str, gradient: str, arguments: dict[str, Any]) -> Any:
     """Call the operator in place of ``function``, an attention with that ``gradient``, or a gradient itself."""
+    check_shapes(*(tuple(arguments[name].shape) for name in ("query", "key", "value")))
     left, right = window_sides(arguments["window"])
     segments, block_mask = arguments["segments"], arguments.get("block_mask")
     pair = segments if isinstance(segments, tuple | list) else (segments, segments)
@@ -199,7 +200,6 @@ attention_backward = torch.library.custom_op(
 def fake_results(query: Array, key: Array, value: Array, *rest: Any) -> tuple[Array, Array]:
     """out and lse without values."""
     check_arrays("torch", query=query, key=key, value=value)
-    check_shapes(tuple(query.shape), tuple(key.shape), tuple(value.shape))
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     return query.new_empty((*query.shape[:-1], value.shape[-1])), query.new_empty(query.shape[:-1], dtype=dtype)
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from attnlab.core.geometry import chunk_sizes, gradient_tile_sizes
-from attnlab.costs.cost import PassCost
-from attnlab.costs.forward_pass import check_sizes, choose_blocks
+from attnlab.costs.cost import PassCost, check_sizes, of_method
+from attnlab.costs.forward_pass import choose_blocks
 from attnlab.costs.tiling import Tiling, tiling
 
 
@@ -26,9 +26,7 @@ def backward(
     differentiation, which keeps what the forward computed: they, like an unknown method, raise KeyError.
     """
     check_sizes(n=n, m=m, d=d, dv=dv, heads=heads)
-    if method not in FORMS:
-        raise KeyError(f"method is {method!r}; it must be one of {', '.join(FORMS)}")
-    form = FORMS[method]
+    form = of_method(method, FORMS)
     hidden = dict(causal=causal, window=window, offset=offset, block_mask=block_mask)
     if form is _standard:
         t, mask = tiling(n, m, block_q or 128, max(m, 1)), False

@@ -1,6 +1,23 @@
 """What one pass of an algorithm costs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+from attnlab.core.arguments import integer, shown
+
+
+def check_sizes(least: int = 0, **sizes: int) -> None:
+    """Refuse numbers of queries, keys and so on that aren't integers of at least ``least``."""
+    for name, size in sizes.items():
+        integer(name, size, least)
+
+
+def of_method(method: str, forms: Mapping[str, Any], name: str = "method") -> Any:
+    """What ``forms`` has for a method; KeyError if it has nothing."""
+    if method not in [*forms]:
+        raise KeyError(f"{name} is {shown(method)}; it must be one of {', '.join(forms)}")
+    return forms[method]
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from attnlab.costs.cost import PassCost
-from attnlab.costs.forward_pass import check_sizes, forward
+from attnlab.costs.cost import PassCost, check_sizes
+from attnlab.costs.forward_pass import forward
 
 
 def decoding(
@@ -19,7 +19,8 @@ def decoding(
     m = min(length, window + sinks) keys; two parts where its sinks meet a query of another rotation and the ring is
     not empty. Source: Dao et al. 2023, "Flash-Decoding for long-context inference".
     """
-    group = heads // (kv_heads or heads)
+    check_sizes(1, heads=heads, kv_heads=kv_heads or heads)
+    check_sizes(1, **{"heads / kv_heads": (group := heads // (kv_heads or heads))})
     one = forward("flash2", heads, m, d, dv, block_q=group, block_k=block_k or max(m, 1), itemsize=itemsize)
     if latent:
         one = replace(one, reads={name: count for name, count in one.reads.items() if name != "V"})

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from attnlab.core.geometry import Band, chunk_sizes, tile_sizes
-from attnlab.costs.cost import PassCost
+from attnlab.costs.cost import PassCost, check_sizes, of_method
 from attnlab.costs.tiling import Tiling, paper_blocks, tiling
 
 
@@ -31,8 +31,7 @@ def forward(
     ValueError where block sizes are missing.
     """
     check_sizes(n=n, m=m, d=d, dv=dv, heads=heads)
-    if method not in FORMS:
-        raise KeyError(f"method is {method!r}; it must be one of {', '.join(FORMS)}")
+    form = of_method(method, FORMS)
     hidden = dict(causal=causal or method == "paged", window=window, offset=offset, block_mask=block_mask)
     if method in ("naive", "safe"):
         hidden, block_q, block_k = {}, max(n, 1), max(m, 1)
@@ -44,16 +43,9 @@ def forward(
         own = partial(tile_sizes, band=Band.of(n, m, causal, window, offset), itemsize=itemsize)
         block_q, block_k = choose_blocks(method, block_q, block_k, sram, d, own)
     t = tiling(n, m, block_q, block_k, **hidden)
-    products, exponentials, rest, reads, writes, fills = FORMS[method](t, d, dv)
+    products, exponentials, rest, reads, writes, fills = form(t, d, dv)
     reads |= {"mask": t.area} if mask else {}
     return PassCost(products, exponentials, rest + t.area * dropout, reads, writes, fills, itemsize).times(heads)
-
-
-def check_sizes(**sizes: int) -> None:
-    """Refuse numbers of queries, keys and so on below 0."""
-    for name, size in sizes.items():
-        if size < 0:
-            raise ValueError(f"{name} is {size}; it must be at least 0")
 
 
 def choose_blocks(

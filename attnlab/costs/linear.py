@@ -1,7 +1,7 @@
 """What linear attention costs, in each of its forms, and what its state holds: F features, a state of F (Dv + 1)."""
 
 from attnlab.core.geometry import blocks
-from attnlab.costs.cost import PassCost
+from attnlab.costs.cost import PassCost, check_sizes, of_method
 from attnlab.linear import Features, feature_count
 
 MAPS = {
@@ -30,7 +30,8 @@ def linear(
     f, (exponentials, rest) = feature_count(features, d), (2 * n * count for count in MAPS[features](d))
     rest += n * d * (features == "taylor") + n * dv  # the scale; the division
     reads, writes = {"Q": n * d, "K": n * d, "V": n * dv}, {"O": n * dv}
-    size = {"quadratic": max(n, 1), "recurrent": 1, "chunked": chunk_size}[form]
+    check_sizes(1, chunk_size=chunk_size)
+    size = of_method(form, {"quadratic": max(n, 1), "recurrent": 1, "chunked": chunk_size}, "form")
     sizes = [part.stop - part.start for part in blocks(n, size)]
     area = 0 if form == "recurrent" else sum(size * size for size in sizes)
     products, rest = 2 * area * (f + dv), rest + area  # A = φ(Q) φ(K)ᵀ and A V; sums of A
@@ -57,7 +58,7 @@ def linear_extra_elements(
     tests/attnlab/linear/test_linear_memory.py.
     """
     f = feature_count(features, d)
-    size = {"quadratic": max(n, m), "recurrent": 1, "chunked": chunk_size}[form]
+    size = of_method(form, {"quadratic": max(n, m), "recurrent": 1, "chunked": chunk_size}, "form")
     rows, keys = group * min(size, n), min(size, m)
     tile, state = (0 if form == "recurrent" else rows * keys) + (rows + keys) * f, state_elements(f, dv)
     if not gradient:

@@ -8,6 +8,7 @@ becomes the output isn't extra. tests/attnlab/costs/test_costs.py and algorithms
 from functools import partial
 
 from attnlab.core.geometry import Band, chunk_sizes, gradient_tile_sizes, tile_sizes
+from attnlab.costs.cost import check_sizes, of_method
 
 
 def extra_elements(
@@ -22,6 +23,7 @@ def extra_elements(
     gradients themselves; lazy and online have no backward of their own and raise KeyError, as an unknown
     method does.
     """
+    check_sizes(n=n, m=m, d=d, dv=dv)
     own = gradient_tile_sizes if gradient else partial(tile_sizes, band=Band.of(n, m))
     block_q, block_k = own((1, group), block_q, block_k)
     query_chunk, key_chunk = chunk_sizes(m, dv, query_chunk_size, key_chunk_size)
@@ -34,15 +36,15 @@ def extra_elements(
         statistics = 2 * group * n  # lse and Δ
         tiles = 2 * rows * keys + rows * (2 * d + dv) + 2 * keys * (d + dv)  # P and dP; Q, dQ, dO; K, V, dK, dV
         whole, chunks = 2 * whole, 2 * chunks  # a gradient beside each: P and dP; scores and summaries
-        return {"naive": whole, "safe": whole, "chunked": chunks, "tiled": statistics + tiles}[method]
-    return {
+        return of_method(method, {"naive": whole, "safe": whole, "chunked": chunks, "tiled": statistics + tiles})
+    return of_method(method, {
         "naive": whole + group * n * d,  # the scaled Q
         "safe": whole + group * n * d,
         "lazy": one_key,
         "online": one_key,
         "chunked": chunks + chunk_rows * d,
         "tiled": rows * keys + rows * dv + rows * (d + dv + 2),  # S and P V of a tile; the scaled Q, o, l, m
-    }[method]
+    })  # fmt: skip
 
 
 def on_chip_elements(method: str, block_q: int, block_k: int, d: int, dv: int, *, gradient: bool = False) -> int:
@@ -55,11 +57,12 @@ def on_chip_elements(method: str, block_q: int, block_k: int, d: int, dv: int, *
     """
     tiles, keys, queries = block_q * block_k, block_k * (d + dv), block_q * (d + dv)
     if gradient:
-        return {
+        return of_method(method, {
             "flash": 2 * tiles + 2 * keys + 2 * queries + 3 * block_q,
             "flash2": 2 * tiles + 2 * keys + queries + block_q * d + 2 * block_q,
-        }[method]
-    return {"flash": tiles + keys + queries + 6 * block_q, "flash2": tiles + keys + queries + 3 * block_q}[method]
+        })  # fmt: skip
+    held = tiles + keys + queries
+    return of_method(method, {"flash": held + 6 * block_q, "flash2": held + 3 * block_q})
 
 
 def training_bytes(method: str, n: int, d: int, heads: int) -> int:
@@ -68,7 +71,5 @@ def training_bytes(method: str, n: int, d: int, heads: int) -> int:
     "standard": 4N² + 10ND elements of 2 bytes. "flash": 13ND of those, 11ND up to N = 256, and 2N of 4 bytes. These
     reproduce every entry of Table 21 of Dao et al. 2022 to rounding: found by fitting it, not derived.
     """
-    return heads * {
-        "standard": 2 * (4 * n * n + 10 * n * d),
-        "flash": 2 * (11 if n <= 256 else 13) * n * d + 4 * 2 * n,
-    }[method]
+    flash = 2 * (11 if n <= 256 else 13) * n * d + 4 * 2 * n
+    return heads * of_method(method, {"standard": 2 * (4 * n * n + 10 * n * d), "flash": flash})

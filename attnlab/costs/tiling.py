@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.core.geometry import Band, blocks
+from attnlab.costs.cost import check_sizes
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def tiling(
 
     ``block_mask``: booleans, T_r lists of T_c or an array, True = visible.
     """
+    check_sizes(1, block_q=block_q, block_k=block_k)
     if not causal and window is None and block_mask is None:
         t_r, t_c = -(-n // block_q), -(-m // block_k)
         return Tiling(n, m, block_q, block_k, t_r * t_c, t_c * n, t_r * m, n * m, m if n else 0)
@@ -80,5 +82,6 @@ def paper_blocks(elements: int, d: int) -> tuple[int, int]:
     Source: Dao et al. 2022, algorithm 1. Four arrays share SRAM: K_j and V_j of B_c·D, and Q_i, O_i and S_ij of at most
     B_c·D each. Taken strictly they do not fit: see :func:`attnlab.costs.on_chip_elements`.
     """
+    check_sizes(1, elements=elements, d=d)
     b_c = -(-elements // (4 * d))
     return min(b_c, d), b_c

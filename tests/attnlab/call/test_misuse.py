@@ -27,7 +27,7 @@ def pages():
 
 MISUSES = {
     "a mask by its place": (
-        lambda: attnlab.attention(X, X, X, X > 0), TypeError, "method is an array; masks and other options .* by name"),
+        lambda: attnlab.attention(X, X, X, X > 0), TypeError, "method is a NumPy array; .* options .* by name"),
     "NumPy beside JAX": (
         lambda: attnlab.tiled_attention(jnp.asarray(X), X, X), TypeError, "key is a NumPy array.*jax.numpy.asarray"),
     "NumPy beside PyTorch": (

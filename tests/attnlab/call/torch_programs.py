@@ -161,7 +161,9 @@ def rooms(_):
 
 
 def refusals(_):
-    """What cannot be traced says so under fullgraph, and is left alone without it."""
+    """What cannot be traced says so under fullgraph, and is left alone without it; wrong calls are told as ever."""
+    wrong = torch.compile(lambda x: attnlab.tiled_attention(x, x[..., :2], x), backend="eager")
+    refused(ValueError, "^key has size 2, query has 8", wrong, torch.randn(2, 4, 3, 8))
     integers = torch.zeros(2, 1, dtype=torch.int32), torch.full((2,), 3)
     words = "cannot be traced" if break_takes_message() else "graph_break"
     with tempfile.TemporaryDirectory() as folder:
