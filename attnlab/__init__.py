@@ -7,13 +7,16 @@ Importing attnlab imports NumPy only; the library of ``query`` chooses the imple
 """
 
 import difflib
+import dis
 import importlib
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from attnlab.chunked import chunked_attention
-from attnlab.core.arguments import check_choice, kind_of
+from attnlab.core.arguments import check_choice, kind_of, shown
 from attnlab.core.dropout.numpy import dropout_mask
+from attnlab.core.other_names import ends_at_call
 from attnlab.core.signature import Array, Attention, Method, Options
 from attnlab.lazy import lazy_attention
 from attnlab.naive import naive_attention
@@ -34,7 +37,7 @@ METHODS: dict[Method, Attention] = {
     "chunked": chunked_attention, "tiled": tiled_attention,
 }  # fmt: skip
 """The six functions by name, from the bottom of the ladder to the top."""
-ROOMS = ("adapters", "cache", "compat", "conventions", "costs", "linear", "measure", "paged", "ring")
+ROOMS = ("adapters", "compat", "cache", "conventions", "costs", "linear", "measure", "paged", "ring")
 """Packages and modules beside the six functions."""
 OF_COURSE = {"bench": "", "check": "", "hardware": ".instruments", "machine": ".instruments", "model": "", "plots": "",
              "serve": ""}  # fmt: skip
@@ -55,19 +58,21 @@ def attention(
 def attention(
     query: Array, key: Array, value: Array, method: Method = "tiled", *, return_lse: bool, **options: Unpack[Options]
 ) -> Array | tuple[Array, Array]: ...
+@ends_at_call
 def attention(query: Any, key: Any, value: Any, method: Method = "tiled", **options: Any) -> Any:
     """Attention by the algorithm ``method``: naive, safe, lazy, online, chunked or tiled.
 
     The other arguments, the result and the errors are those of the function named ``{method}_attention``;
     see :func:`tiled_attention`. Raises ValueError for an unknown method.
     """
-    if kind_of(method):
-        raise TypeError("method is an array; masks and other options are given by name: mask=...")
+    if kind_of(method) or isinstance(method, bool):
+        raise TypeError(f"method is {shown(method)}; masks and other options are given by name: mask=...")
     return METHODS[check_choice("method", method, METHODS)](query, key, value, **options)
 
 
 if not TYPE_CHECKING:  # a checker would take every name for a module
 
+    @ends_at_call
     def __getattr__(name: str) -> ModuleType:
         """A room, loaded at first use. One whose library is missing is, to hasattr and help, not there.
 
@@ -77,9 +82,14 @@ if not TYPE_CHECKING:  # a checker would take every name for a module
             home = f"attnlab_course{OF_COURSE[name]}"
             raise ImportError(f"{name} is in attnlab_course: pip install attnlab-course; from {home} import {name}")
         if name not in ROOMS:
-            near = ["tiled_attention"] if name.startswith("flash") else difflib.get_close_matches(name, __all__, 1)
+            rooms = {room: importlib.import_module(f"attnlab.{room}") for room in ROOMS[2:]} if name[0] != "_" else {}
+            near = [f"attnlab.{room}.{name}" for room, module in rooms.items() if hasattr(module, name)]
+            near += ["tiled_attention"] if name.startswith("flash") else difflib.get_close_matches(name, __all__, 1)
             way = f"; did you mean {near[0]}?" if near and name[0] != "_" else ""
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{way}")
+            asks = sys._getframe(2)  # if it's ``from attnlab import``, Python would hide the way behind its own words
+            imports = asks.f_code.co_code[asks.f_lasti] == dis.opmap["IMPORT_FROM"]
+            kind = ImportError if way and imports else AttributeError
+            raise kind(f"module {__name__!r} has no attribute {name!r}{way}")
         try:
             return importlib.import_module(f"{__name__}.{name}")
         except ModuleNotFoundError as error:

@@ -1,7 +1,8 @@
 """Attention under the signature of PyTorch's own: one import to swap the two."""
 
-from attnlab.core.arguments import check_kind
+from attnlab.core.arguments import check_kind, check_probability
 from attnlab.core.arrays.torch import Array
+from attnlab.core.other_names import ends_at_call
 from attnlab.core.torch_operator import draw_seed
 from attnlab.tiled import tiled_attention
 
@@ -10,6 +11,7 @@ import torch
 __all__ = ["scaled_dot_product_attention"]
 
 
+@ends_at_call
 def scaled_dot_product_attention(
     query: Array, key: Array, value: Array, attn_mask: Array | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
@@ -34,6 +36,7 @@ def scaled_dot_product_attention(
             raise TypeError(f"attn_mask has dtype {attn_mask.dtype}; it must be boolean (True = attend) or float")
     if attn_mask is not None and is_causal:
         raise ValueError("attn_mask is given and is_causal is True; only one of the two may be")
+    dropout_p = check_probability("dropout_p", dropout_p)
     heads = [x.shape[-3] if x.ndim > 2 else 1 for x in (query, key)]
     if not enable_gqa and 1 not in heads and heads[0] != heads[1]:
         raise ValueError(f"key has {heads[1]} heads, query has {heads[0]}; enable_gqa=True groups them")

@@ -15,9 +15,11 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, get_args
 
-from attnlab.core.arguments import kind_of
+from attnlab.core.arguments import LIBRARIES, check_choice, kind_of
+from attnlab.core.other_names import ends_at_call
+from attnlab.core.signature import Method
 
 import numpy as np
 
@@ -65,6 +67,7 @@ def honest_xla() -> None:
         os.environ["XLA_FLAGS"] = " ".join([*flags, _honest_flag()]).strip()
 
 
+@ends_at_call
 def extra_bytes(function: Callable, *arrays: Any) -> int:
     """Peak memory of ``function(*arrays)`` in bytes, beyond ``arrays`` and beyond what it returns.
 
@@ -139,6 +142,7 @@ def binary(size: int, digits: int = 4) -> str:
     raise AssertionError
 
 
+@ends_at_call
 def attention_bytes(
     method: str, library: str, lengths: Sequence[int], *, d: int = 64, gradient: bool = False, **options: Any
 ) -> dict[int, int]:
@@ -148,6 +152,7 @@ def attention_bytes(
     value together. NumPy and JAX are measured in a process of their own: what other threads of this one allocate would
     count as NumPy's, and JAX's instrument needs a flag.
     """
+    check_choice("method", method, get_args(Method)), check_choice("library", library, LIBRARIES)
     task = {"method": method, "library": library, "lengths": list(lengths), "d": d, "gradient": gradient}
     return many_bytes([{**task, "options": options}])[0]
 

@@ -11,6 +11,7 @@ import importlib
 from typing import Any
 
 from attnlab.core.dispatch import library_of
+from attnlab.core.other_names import ends_at_call
 from attnlab.tiled import tiled_attention
 
 __all__ = ["attention"]
@@ -18,6 +19,7 @@ __all__ = ["attention"]
 Array = Any
 
 
+@ends_at_call
 def attention(
     Q: Array, K: Array, V: Array, attn_mask: Array | None = None, past_key: Array | None = None,
     past_value: Array | None = None, nonpad_kv_seqlen: Array | None = None, *, is_causal: int = 0,

@@ -22,7 +22,7 @@ from attnlab.cache.checks import (
 from attnlab.core.arguments import boolean, check_mask, check_static, integer, kind_of, number
 from attnlab.core.bundle import Inputs, group, group_heads
 from attnlab.core.dispatch import backend, in_autocast, refuse_gradient, untraced
-from attnlab.core.other_names import suggests_our_names
+from attnlab.core.other_names import ends_at_call, errors_end_at_calls
 from attnlab.core.signature import Array
 
 import numpy as np
@@ -32,6 +32,7 @@ __all__ = ["KVCache", "Quantized", "RollingCache", "dequantize", "quantize"]
 SinkPositions = Literal["text", "cache"]
 
 
+@ends_at_call
 @dataclass
 class Cache:
     """What both caches have: the slots of keys and values, and how many tokens were taken so far."""
@@ -72,7 +73,6 @@ class KVCache(Cache):
     latent: int | None = None
 
     @classmethod
-    @suggests_our_names
     def empty(cls, key: Any, value: Any, *, capacity: int, dtype: Any = None) -> "KVCache":
         """A cache without tokens, for keys (..., Hk, C, D) and values (..., Hk, C, Dv) like these, which it leaves out.
 
@@ -108,7 +108,6 @@ class KVCache(Cache):
         self, query: Array, key: Array, value: Array | None, *, lengths: Any = None, mask: Array | None = None,
         scale: float | None = None, return_lse: Literal[True],
     ) -> tuple[tuple[Array, Array], "KVCache"]: ...
-    @suggests_our_names
     @untraced
     def attend(
         self, query: Any, key: Any, value: Any, *, lengths: Any = None, mask: Any = None,
@@ -137,7 +136,6 @@ class KVCache(Cache):
         """
         return attend(self, "extend", query, key, value, scale, return_lse, mask, lengths)
 
-    @suggests_our_names
     def truncate(self, length: Any) -> "KVCache":
         """Forget the tokens from ``length`` on, as after guesses that were wrong: what comes next takes their slots.
 
@@ -162,7 +160,6 @@ class RollingCache(Cache):
     sink_positions: SinkPositions = "text"
 
     @classmethod
-    @suggests_our_names
     def empty(
         cls, key: Any, value: Any, *, window: int, sinks: int = 0, rotary: float | None = None,
         sink_positions: SinkPositions = "text", dtype: Any = None,
@@ -197,7 +194,6 @@ class RollingCache(Cache):
     def attend(
         self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[True]
     ) -> tuple[tuple[Array, Array], "RollingCache"]: ...
-    @suggests_our_names
     @untraced
     def attend(
         self, query: Any, key: Any, value: Any, *, scale: float | None = None, return_lse: bool = False
@@ -248,3 +244,6 @@ def attend(
     rows = tuple(query.shape[:-1])
     out = out.reshape((*rows, out.shape[-1]))
     return ((out, lse.reshape(rows)) if return_lse else out), cache
+
+
+errors_end_at_calls(__name__)

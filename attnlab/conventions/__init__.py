@@ -28,6 +28,7 @@ from attnlab.conventions.calling import LAYOUTS, Call, Missing, find_call, find_
 from attnlab.conventions.questions import NONE, QUESTIONS, Probe
 from attnlab.conventions.rotation import rotary
 from attnlab.core.arguments import LIBRARIES, check_choice
+from attnlab.core.other_names import errors_end_at_calls
 
 import numpy as np
 
@@ -122,3 +123,6 @@ def undisturbed() -> Iterator[None]:
             back.enter_context(torch.inference_mode(False))  # gradients
         back.enter_context(mock.patch.dict(os.environ))
         yield
+
+
+errors_end_at_calls(__name__)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from attnlab.core.arguments import LIBRARIES, boolean, check_device, check_float, check_kind, check_static
 from attnlab.core.arguments import kind_of, know_torch
 from attnlab.core.bundle import Inputs, check_call
-from attnlab.core.other_names import shorten, with_our_name
+from attnlab.core.other_names import ends_at_call
 from attnlab.core.signature import ARGUMENTS, Attention, give_signature
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
@@ -28,7 +28,8 @@ def library_of(name: str, x: Any) -> str:
     """'numpy', 'jax' or 'torch'; a TypeError for an argument ``name`` that is no array."""
     know_torch()
     if (kind := kind_of(x)) is None:
-        raise TypeError(f"{name} is of type {type(x).__name__}; attnlab takes NumPy, JAX and PyTorch arrays")
+        way = "; numpy.asarray converts it" if isinstance(x, list | tuple) else ""
+        raise TypeError(f"{name} is of type {type(x).__name__}; attnlab takes NumPy, JAX and PyTorch arrays{way}")
     return kind
 
 
@@ -124,27 +125,19 @@ def group_results(kind: str, query: Any, value: Any, x: Inputs, **results: Any) 
 
 def dispatch(public: Callable, arrays: tuple, options: dict[str, Any]) -> Any:
     """Send a call of a public function to the function of its name in the file of the query's library."""
-    try:
-        kind = library_of("query", arrays[0])
-        return route_to_library(kind, f"{public.__module__}.{kind}", public, bind(public, arrays, options))
-    except (TypeError, ValueError) as error:
-        shorten(error)
-        raise
+    kind = library_of("query", arrays[0])
+    return route_to_library(kind, f"{public.__module__}.{kind}", public, bind(public, arrays, options))
 
 
 def bind(public: Callable, arrays: tuple, options: dict[str, Any]) -> dict[str, Any]:
-    """All arguments by name, defaults filled in.
-
-    If an unknown keyword is another library's, the TypeError says what we call it.
-    """
+    """All arguments by name, defaults filled in."""
     if len(arrays) == len(public.arrays) and options.keys() <= public.defaults.keys():
         return dict(zip(public.arrays, arrays)) | public.defaults | options
     try:  # arrays by name, or a mistake: some 20 µs more
         given = public.__signature__.bind(*arrays, **options)
     except TypeError as error:
-        ours, most = [*public.arrays, *public.defaults], len(public.arrays)
-        said = f"takes {most} arrays, and options by their names: causal=True" if len(arrays) > most else error
-        raise with_our_name(TypeError(f"{public.__name__}() {said}"), options, ours) from None
+        most = f"takes {len(public.arrays)} positional arguments but {len(arrays)} were given"
+        raise TypeError(f"{public.__name__}() {most if len(arrays) > len(public.arrays) else error}") from None
     given.apply_defaults()
     return given.arguments
 
@@ -168,7 +161,7 @@ def dispatches(*sizes: str) -> Callable[[Callable], Attention]:
     def decorate(public: Callable) -> Callable:
         give_signature(public, sizes)
         public.__doc__ = inspect.cleandoc(public.__doc__) + "\n\n" + inspect.cleandoc(ARGUMENTS)
-        return public
+        return ends_at_call(public)
 
     return decorate
 
@@ -179,7 +172,7 @@ def dispatches_gradient(*sizes: str) -> Callable[[Function], Function]:
     def decorate(public: Function) -> Function:
         give_signature(public, sizes, ("out", "lse", "dout"))
         GRADIENTS.append(public)
-        return public
+        return ends_at_call(public)
 
     return decorate
 
@@ -208,6 +201,6 @@ def implements(public: Function, run: Callable = run_attention) -> Callable[[Cal
 
         function.__module__, function.core = core.__module__, core
         function.checked = functools.partial(run, kind, core)
-        return function
+        return ends_at_call(function)
 
     return decorate

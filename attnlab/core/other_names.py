@@ -1,15 +1,18 @@
-"""Errors of a call: an unknown name of another library says what it is called here, and they end at the call."""
+"""Errors of a call: they say what it takes instead, an unknown name of another library too, and end at the call."""
 
+import contextlib
 import difflib
 import dis
 import functools
 import inspect
 import re
+import sys
 import traceback
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, TypeVar
 
-Function = TypeVar("Function", bound=Callable)
+Public = TypeVar("Public", bound=Callable)
 Rows = tuple[tuple[str, str], ...]  # names elsewhere, and what we have instead
 
 OF_THE_SIX: Rows = (
@@ -27,7 +30,8 @@ OF_THE_SIX: Rows = (
     ("query_seq_lengths key_value_seq_lengths seqused_k cache_seqlens", "a mask of (B, 1, 1, M), or segments"),
     ("cu_seqlens cu_seqlens_q cu_seqlens_k segment_ids", "segments"),
     ("softcap logits_soft_cap", "no such option: bias = cap * tanh(s / cap) - s, which is N x M"),
-    ("algorithm attn_implementation implementation backend", "method of attnlab.attention, or another of the six"),
+    ("algorithm attn_implementation implementation backend",
+     "no such option: it is the method of attnlab.attention, or another of the six"),
     ("q", "query"), ("k", "key"), ("v", "value"),
 )  # fmt: skip
 """Sources: torch.nn.functional, torch.nn, jax.nn, flax.linen, flash_attn, FlexAttention, transformers."""
@@ -43,6 +47,9 @@ ONLY_THE_SIX: Rows = (
     ("cu_seqlens segments segment_ids", "no such option: call it for each document"),
     ("mask attn_mask attention_mask bias attn_bias alibi_slopes dropout dropout_p window window_size return_lse",
      "no such option here: tiled_attention takes it"),
+    ("block_q block_k block_mask", "no such option here: tiled_attention takes it"),
+    ("query_chunk_size key_chunk_size chunk_size chunk", "no such option here: chunked_attention takes it"),
+    ("axis dim", "no such option: it is over the last axis"),
 )  # fmt: skip
 """What they say if nothing else is true."""
 
@@ -99,43 +106,72 @@ def hints(parameters: set[str], *tables: Rows) -> dict[str, str]:
     return found
 
 
-def with_our_name(error: TypeError, given: dict[str, Any], ours: list[str]) -> TypeError:
-    """The error of a call that Python could not bind, with our name for an argument that came by another."""
-    known = {name: hint for names, hint in OF_THE_SIX for name in names.split()}
-    for name in given:
-        if f"'{name}'" in str(error):
-            close = difflib.get_close_matches(name, ours, 1)
-            hint = f"attnlab has {known[name]}" if name in known else f"did you mean {close[0]}?" if close else ""
-            return TypeError(f"{error}; {hint}" if hint else str(error))
-    return error
+def in_other_words(error: TypeError, public: Callable, args: tuple, given: dict[str, Any]) -> bool:
+    """Whether Python could not bind a call; then the error also says what we call that option, or what there is."""
+    signature = inspect.signature(public)
+    with contextlib.suppress(TypeError):
+        signature.bind(*args, **given)
+        return False
+    ours = {name: p.kind for name, p in signature.parameters.items() if name not in ("self", "cls", "options")}
+    if "missing" in (words := str(error)):
+        return True
+    more = "it takes " + ", ".join(f"{name}=" if kind is kind.KEYWORD_ONLY else name for name, kind in ours.items())
+    if name := "unexpected" in words and next(name for name in given if f"'{name}'" in words):
+        beyond = () if "bias" in ours else (BY_FUNCTION.get(public.__name__, ()), BEYOND_THE_SIX)
+        near = [x for x in ours if len(name) > 2 and name in x] or difflib.get_close_matches(name, ours, 1)
+        known = hints({*ours}, *beyond, OF_THE_SIX, *() if near else (ONLY_THE_SIX,))
+        meant = f"did you mean {' or '.join(near)}?" if near else more
+        more = f"attnlab has {known[name]}" if name in known else meant
+    error.args = (f"{words}; {more}",)
+    return True
 
 
-def shorten(error: Exception, *packages: str) -> None:
-    """Leave out the frames below the call if attnlab raised the error itself, or one of ``packages``.
+def shorten(error: Exception, packages: set[str], refused: bool) -> None:
+    """Leave out the frames of ``packages`` if they raised the error themselves, or ``refused`` to take the arguments.
 
     What they didn't foresee keeps them all.
     """
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    ours = frame.f_globals.get("__name__", "").partition(".")[0] in ("attnlab", *packages)
-    if ours and frame.f_code.co_code[frame.f_lasti] == dis.opmap["RAISE_VARARGS"]:
-        error.__traceback__ = None
+    walked, rest = [*traceback.walk_tb(error.__traceback__)], None
+    ours = [frame.f_globals.get("__name__", "").partition(".")[0] in packages for frame, _ in walked]
+    raised = walked[-1][0].f_code.co_code[walked[-1][0].f_lasti] == dis.opmap["RAISE_VARARGS"]
+    if refused or (ours[-1] and raised) or hasattr(error, "ends_at_call"):
+        error.ends_at_call = True  # at that of ours further out, too
+        for own, (frame, line) in reversed([*zip(ours, walked)]):
+            rest = rest if own else TracebackType(rest, frame, frame.f_lasti, line)
+        error.__traceback__ = rest
 
 
-def suggests_our_names(function: Function) -> Function:
-    """Decorator of a public function beyond the six: errors end at its call, and say what it has for other names."""
-    ours = set(inspect.signature(function).parameters)
-    known = hints(ours, BY_FUNCTION.get(function.__name__, ()), BEYOND_THE_SIX, OF_THE_SIX, ONLY_THE_SIX)
+def ends_at_call(public: Public) -> Public:
+    """Decorator of a public function, or of a class for its methods: an error shows the line that calls, none of ours.
 
-    @functools.wraps(function)
+    If it is about an argument that isn't taken, it says what is.
+    """
+    if isinstance(public, type):
+        for name, method in [*vars(public).items()]:
+            function = getattr(method, "__func__", method)  # of a class method
+            if inspect.isfunction(function) and (name == "__init__" or name[0] != "_"):
+                ended = ends_at_call(function)
+                setattr(public, name, ended if method is function else type(method)(ended))
+        return public
+
+    @functools.wraps(public)
     def called(*args: Any, **kwargs: Any) -> Any:
-        for name in kwargs:
-            if name in known:
-                where = f"{function.__qualname__}() got an unexpected keyword argument"
-                raise TypeError(f"{where} '{name}'; attnlab has {known[name]}")
         try:
-            return function(*args, **kwargs)
-        except (TypeError, ValueError) as error:
-            shorten(error)
+            return public(*args, **kwargs)
+        except Exception as error:
+            if (torch := sys.modules.get("torch")) and torch.compiler.is_compiling():
+                raise
+            refused = isinstance(error, TypeError) and in_other_words(error, public, args, kwargs)
+            shorten(error, {"attnlab", public.__module__.partition(".")[0]}, refused)
             raise
 
     return called
+
+
+def errors_end_at_calls(room: str) -> None:
+    """Decorate all functions and classes that the module ``room`` lists in its ``__all__``."""
+    names = vars(sys.modules[room])
+    for name in names["__all__"]:
+        if inspect.isfunction(names[name]) or isinstance(names[name], type):
+            names[name] = ends_at_call(names[name])
+            setattr(sys.modules[names[name].__module__], name, names[name])  # where pickle looks for it

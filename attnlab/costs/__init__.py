@@ -8,6 +8,7 @@ fewer bits and shorter windows leave of a cache; ``state_elements`` and ``break_
 attention against a cache. Used from notebook 07 on.
 """
 
+from attnlab.core.other_names import errors_end_at_calls
 from attnlab.costs.backward_pass import backward
 from attnlab.costs.cost import PassCost
 from attnlab.costs.decoding import cache_bytes, decoding
@@ -23,3 +24,5 @@ __all__ = [
     "extra_elements", "forward", "linear", "linear_extra_elements", "on_chip_elements", "paper_blocks",
     "segment_tiles", "state_elements", "tiling", "training_bytes",
 ]  # fmt: skip
+
+errors_end_at_calls(__name__)

@@ -18,7 +18,7 @@ from attnlab.core.arguments import (
 )
 from attnlab.core.bundle import group
 from attnlab.core.dispatch import backend, in_autocast
-from attnlab.core.other_names import suggests_our_names
+from attnlab.core.other_names import errors_end_at_calls
 from attnlab.core.signature import Array
 from attnlab.linear.delta import FORMS, Form, delta_attention
 
@@ -92,7 +92,6 @@ def linear_attention(
 def linear_attention(
     query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_LinearKeywords]
 ) -> tuple[Array, tuple[Array, Array]]: ...
-@suggests_our_names
 def linear_attention(
     query: Any, key: Any, value: Any, *, features: Features = "elu", causal: bool = False, mask: Any = None,
     scale: float | None = None, form: Form = "chunked", chunk_size: int | None = None,
@@ -146,7 +145,6 @@ def linear_attention(
     return (out, (u.reshape((*front, *u.shape[-2:])), z.reshape((*front, z.shape[-1])))) if return_state else out
 
 
-@suggests_our_names
 def hedgehog_loss(query: Array, key: Array, hedgehog: Hedgehog, *, causal: bool = False) -> Array:
     """Cross-entropy between softmax attention's weights and those of a Hedgehog map: what distillation minimizes.
 
@@ -156,6 +154,8 @@ def hedgehog_loss(query: Array, key: Array, hedgehog: Hedgehog, *, causal: bool 
     memory: a few arrays of N·M numbers a head. Source: Zhang et al. 2024, section 4.2.
     """
     module = backend("query", query, __name__)
+    if not isinstance(hedgehog, Hedgehog):
+        raise TypeError(f"hedgehog is of type {type(hedgehog).__name__}; it must be a Hedgehog(query, key)")
     q, k, _ = group(query, key, key)
     return module.hedgehog_loss(q, k, _features(hedgehog, q, query)[1], boolean("causal", causal))
 
@@ -228,3 +228,6 @@ def _grouped_state(
     if count != f:
         raise ValueError(f"state has {f} features, and features makes {count} of a head of this size")
     return u.reshape((*heads, f, dv)), z.reshape((*heads, f))
+
+
+errors_end_at_calls(__name__)

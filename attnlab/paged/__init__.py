@@ -16,6 +16,7 @@ For inference: nothing here has a gradient. Derived in notebooks 19 and 24.
 Source: Kwon et al. 2023, "Efficient Memory Management for Large Language Model Serving with PagedAttention".
 """
 
+from attnlab.core.other_names import errors_end_at_calls
 from attnlab.paged.bounds import page_bounds
 from attnlab.paged.cache import PagedCache
 from attnlab.paged.call import paged_attention
@@ -23,3 +24,5 @@ from attnlab.paged.groups import GroupedManager
 from attnlab.paged.manager import Appended, BlockManager, OutOfBlocks
 
 __all__ = ["Appended", "BlockManager", "GroupedManager", "OutOfBlocks", "PagedCache", "page_bounds", "paged_attention"]
+
+errors_end_at_calls(__name__)

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 from attnlab.core.arguments import check_device, check_float, check_kind, dtype_name, kind_of
 from attnlab.core.dispatch import backend, refuse_gradient
 from attnlab.core.signature import Array, Window
-from attnlab.paged.call import paged_attention
+from attnlab.paged import call
 from attnlab.paged.manager import BlockManager
 
 import numpy as np
@@ -86,7 +86,7 @@ class PagedCache:
         T is rounded up to a power of two: JAX compiles once per shape, and this way there are few. Entries beyond a
         sequence's blocks are 0, and so are those that have left the manager's window.
         """
-        if isinstance(names, str):
+        if isinstance(names, str | int):
             raise TypeError(f"names is {names!r}; give a list of names, [{names!r}] for one sequence")
         tables = [self.manager.table(name) for name in names]
         width = 1 << (max(1, *map(len, tables)) - 1).bit_length() if tables else 1
@@ -119,7 +119,7 @@ class PagedCache:
                 f"key_pages has shape {shape}; with blocks of {size} tokens it must be (P, Hk, S, D). Pages that are "
                 "(P, S, Hk, D) go to paged_attention(..., layout='tokens')"
             )
-        return paged_attention(query, self.key_pages, self.value_pages, *self.tables(names), **options)
+        return call.paged_attention(query, self.key_pages, self.value_pages, *self.tables(names), **options)
 
     @property
     def _library(self) -> Any:

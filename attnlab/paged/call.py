@@ -9,7 +9,6 @@ from attnlab.core.arguments import (
 )
 from attnlab.core.dispatch import backend, in_autocast, library_of, refuse_gradient, untraced
 from attnlab.core.geometry import Band, tile_sizes
-from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array, Window
 
 import numpy as np
@@ -64,7 +63,6 @@ def paged_attention(
     query: Array, key_pages: Array, value_pages: Array, block_table: Any, lengths: Any, *, layout: Layout = "heads",
     window: Window = None, scale: float | None = None, return_lse: Literal[True],
 ) -> tuple[Array, Array]: ...
-@suggests_our_names
 @untraced
 def paged_attention(
     query: Any, key_pages: Any, value_pages: Any, block_table: Any, lengths: Any, *, layout: Layout = "heads",

@@ -25,7 +25,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 from attnlab.core.arguments import boolean, check_choice, check_static
 from attnlab.core.bundle import check_call
 from attnlab.core.dispatch import backend, in_autocast, library_of, refuse_gradient, untraced
-from attnlab.core.other_names import suggests_our_names
+from attnlab.core.other_names import errors_end_at_calls
 from attnlab.core.signature import Array, Window
 from attnlab.ring.call import FORMS, Form, check_place, check_ring
 from attnlab.ring.cluster import Cluster, Message, Work
@@ -71,7 +71,6 @@ def ring_attention(
 def ring_attention(
     query: Array, key: Array, value: Array, *, return_lse: Literal[True], **options: Unpack[_Ring]
 ) -> tuple[Array, Array]: ...
-@suggests_our_names
 @untraced
 def ring_attention(
     query: Any, key: Any, value: Any, *, length: int | None = None, causal: bool = False, layout: Layout = "contiguous",
@@ -126,7 +125,6 @@ def tree_attention(
 def tree_attention(
     query: Array, key: Array, value: Array, *, return_lse: Literal[True], **options: Unpack[_Tree]
 ) -> tuple[Array, Array]: ...
-@suggests_our_names
 @untraced
 def tree_attention(
     query: Any, key: Any, value: Any, *, mask: Any = None, scale: float | None = None, form: Form = "allreduce",
@@ -172,3 +170,6 @@ def _reshape(kind: str, found: Any, query: Any, return_lse: bool) -> Any:
 
 def _reshape_later(found: Any, query: Any, return_lse: bool) -> Any:
     return _reshape("", (yield from found), query, return_lse)
+
+
+errors_end_at_calls(__name__)

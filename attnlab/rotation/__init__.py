@@ -17,14 +17,14 @@ from attnlab.core.arguments import (
     boolean, check_broadcast, check_float, check_kind, dtype_name, integer, kind_of, number,
 )
 from attnlab.core.dispatch import library_of, import_for_compiler
-from attnlab.core.other_names import suggests_our_names
+from attnlab.core.other_names import ends_at_call
 from attnlab.core.signature import Array
 from attnlab.rotation.scaling import PI, Kind, at_length, check_scaling, scaled
 
 __all__ = ["rotary"]
 
 
-@suggests_our_names
+@ends_at_call
 def rotary(
     x: Array, positions: Any = None, *, base: float = 10000.0, scaling: Mapping[str, Any] | None = None,
     size: int | None = None, interleaved: bool = False,
@@ -74,7 +74,7 @@ def rotary(
 
 def _check_positions(positions: Any, x: Any) -> None:
     """Refuse positions other than one integer, or integers of x's library that broadcast to x's rows."""
-    if kind_of(positions) is None:
+    if kind_of(positions) is None and not isinstance(positions, list | tuple):
         integer("positions", positions, -(2**31))
         return
     check_kind("positions", positions, kind_of(x))

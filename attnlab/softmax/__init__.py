@@ -18,8 +18,10 @@ from typing import Any, overload
 
 from attnlab.core.arguments import check_float, check_kind, dtype_name
 from attnlab.core.dispatch import backend, library_of
-from attnlab.core.other_names import shorten, suggests_our_names
+from attnlab.core.other_names import errors_end_at_calls
 from attnlab.core.signature import Array
+
+__all__ = ["merge", "naive_softmax", "online_softmax", "safe_softmax"]
 
 
 def naive_softmax(x: Array) -> Array:
@@ -55,14 +57,10 @@ def online_softmax(x: Array) -> Array:
 
 def run(name: str, x: Any) -> Any:
     """Call the softmax ``name`` of the library that ``x`` belongs to."""
-    try:
-        module = backend("x", x, __name__)
-        check_float("x", x)
-        if x.ndim == 0:
-            raise ValueError("x is a scalar; softmax needs at least one axis")
-    except (TypeError, ValueError) as error:
-        shorten(error)
-        raise
+    module = backend("x", x, __name__)
+    check_float("x", x)
+    if x.ndim == 0:
+        raise ValueError("x is a scalar; softmax needs at least one axis")
     return getattr(module, name)(x)
 
 
@@ -70,7 +68,6 @@ def run(name: str, x: Any) -> Any:
 def merge(*parts: tuple[Array, Array]) -> tuple[Array, Array]: ...
 @overload
 def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array) -> tuple[Array, Array]: ...
-@suggests_our_names
 def merge(*parts: Any, **flat: Any) -> tuple[Any, Any]:
     """Combine attention of the same queries over disjoint sets of keys into attention over all: ``merge(a, b, c)``.
 
@@ -85,7 +82,10 @@ def merge(*parts: Any, **flat: Any) -> tuple[Any, Any]:
     """
     names = [f" of part {i}" for i in range(len(parts))]
     if flat or not parts or not isinstance(parts[0], tuple):
-        parts, names = two(*parts, **flat), ["_a", "_b"]
+        try:
+            parts, names = two(*parts, **flat), ["_a", "_b"]
+        except TypeError:
+            raise TypeError("merge takes parts, each a tuple (out, lse), or out_a, lse_a, out_b, lse_b") from None
     check_parts(parts, names)
     double = any(dtype_name(x) == "float64" for part in parts for x in part)
     return backend("out", parts[0][0], __name__).merge(*parts, double=double, marked=True)
@@ -110,3 +110,6 @@ def check_parts(parts: Sequence[Any], names: Sequence[str]) -> None:
             if first.ndim < 1 or tuple(x.shape) != shape:
                 came = f"{what}{name} has shape {tuple(x.shape)}"
                 raise ValueError(f"{came}; with out{names[0]} {tuple(first.shape)} it must be {shape}")
+
+
+errors_end_at_calls(__name__)

@@ -11,14 +11,12 @@ attnlab_course/lessons/lessonNN/exercises, with its reference, and a right answe
 you may read, edit and delete.
 """
 
-import functools
 import html
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
 
-from attnlab.core.other_names import shorten
+from attnlab.core.other_names import errors_end_at_calls
 from attnlab_course.checker import kept
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Exercise
@@ -27,23 +25,8 @@ from attnlab_course.lessons import catalogue, find, lessons, names
 
 __all__ = ["answer", "find", "hint", "lessons", "names", "progress", "use"]
 
-Function = TypeVar("Function", bound=Callable)
 _verdicts: dict[str, Verdict] = {}
 _hints: dict[str, int] = {}
-
-
-def _ends_at_call(function: Function) -> Function:
-    """Decorator: the traceback of an error about a call, or of a grade, shows the learner's line and none of ours."""
-
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except (AssertionError, TypeError, ValueError) as error:
-            shorten(error, "attnlab_course")
-            raise
-
-    return called
 
 
 def _asked(function: Callable, name: str | None) -> Exercise:
@@ -56,7 +39,6 @@ def _asked(function: Callable, name: str | None) -> Exercise:
     return find(name)
 
 
-@_ends_at_call
 def answer(function: Callable, name: str | None = None, own: bool | None = None) -> None:
     """Check an answer and show what was found; keep it if it is right, see ``attnlab_course.checker.kept``.
 
@@ -79,7 +61,6 @@ def answer(function: Callable, name: str | None = None, own: bool | None = None)
         assert verdict.state == "right", verdict.text
 
 
-@_ends_at_call
 def use(function: Callable, name: str | None = None) -> Callable:
     """``function`` if it is right, otherwise the course's own, so that later cells work either way."""
     exercise = _asked(function, name)
@@ -89,7 +70,6 @@ def use(function: Callable, name: str | None = None) -> Callable:
     return function if right else exercise.reference
 
 
-@_ends_at_call
 def hint(name: str) -> None:
     """Print the next hint of an exercise."""
     hints = find(name).hints
@@ -137,3 +117,6 @@ def progress(number: str | None = None) -> None:
 def _earned(exercises: dict[str, int], right: set[str]) -> str:
     """How many stars of these exercises are earned."""
     return f"{sum(stars for name, stars in exercises.items() if name in right)} of {sum(exercises.values())} ★"
+
+
+errors_end_at_calls(__name__)

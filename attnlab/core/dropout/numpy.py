@@ -10,6 +10,7 @@ from attnlab.core.arrays.numpy import Seed, Tile
 from attnlab.core.bundle import Rules
 from attnlab.core.dropout import PARITY, ROTATIONS
 from attnlab.core.geometry import blocks
+from attnlab.core.other_names import ends_at_call
 from attnlab.core.shapes import Bool, UInt32
 
 
@@ -56,6 +57,7 @@ def threefry(
     return x
 
 
+@ends_at_call
 def dropout_mask(seed: Any, shape: Any, p: Any) -> Bool[Array, "*heads N M"]:
     """Which attention probabilities a call with ``dropout=p`` and this ``seed`` keeps: a boolean array, True = kept.
 
@@ -64,7 +66,7 @@ def dropout_mask(seed: Any, shape: Any, p: Any) -> Bool[Array, "*heads N M"]:
     """
     p = check_probability("p", p)
     check_seed(seed, "numpy")
-    if len(shape) < 2:
+    if not isinstance(shape, tuple | list) or len(shape) < 2:
         raise ValueError(f"shape is {shape}; it needs at least 2 axes, (..., Hq, N, M)")
-    *heads, n, m = (integer("shape", size, 0) for size in shape)
+    *heads, n, m = (integer("a size in shape", size, 0) for size in shape)
     return kept(seed, tuple(heads), slice(0, n), slice(0, m), p)

@@ -20,7 +20,6 @@ from attnlab.core.arguments import (
 )
 from attnlab.core.bundle import group
 from attnlab.core.dispatch import backend, in_autocast
-from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
 
 __all__ = ["FORMS", "delta_attention"]
@@ -75,7 +74,6 @@ def delta_attention(
 def delta_attention(
     query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_DeltaKeywords]
 ) -> tuple[Array, Array]: ...
-@suggests_our_names
 def delta_attention(
     query: Any, key: Any, value: Any, *, beta: Any = None, log_decay: Any = None, erase: bool = True, mask: Any = None,
     form: Form = "chunked", chunk_size: int | None = None, state: Any = None, return_state: bool = False,

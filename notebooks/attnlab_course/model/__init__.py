@@ -15,9 +15,12 @@ the output. One dictionary of parameters serves NumPy, JAX (a pytree) and PyTorc
 ``make model`` trains it anew. Used from notebook 14 on.
 """
 
+from attnlab.core.other_names import errors_end_at_calls
 from attnlab_course.model.attends import Cached, dense
 from attnlab_course.model.config import FIRST, Config
 from attnlab_course.model.language import Model, bits, tokens
 from attnlab_course.model.store import NAMES, excerpt, load, training
 
 __all__ = ["FIRST", "NAMES", "Cached", "Config", "Model", "bits", "dense", "excerpt", "load", "tokens", "training"]
+
+errors_end_at_calls(__name__)

@@ -14,7 +14,7 @@ from tests.support import refused
 MISNAMED = {
     "is_causal": "causal=True.*offset=0", "attn_mask": "mask for booleans.*bias", "dropout_p": "dropout and an integer",
     "dropout_rng": "seed", "softmax_scale": "scale", "enable_gqa": "no such switch", "key_padding_mask": "mask=~",
-    "window_size": "window=", "alibi_slopes": "bias", "q": "query", "softcap": "no such option", "algorithm": "method",
+    "window_size": "window=", "alibi_slopes": "bias", "q": "query", "softcap": "no such", "algorithm": "no such option",
 }  # fmt: skip
 
 
@@ -28,10 +28,14 @@ def test_a_name_of_another_library(name):
             call(x, x, x, **{name: None})
 
 
-def test_other_unknown_names_and_errors_stay_as_they_are():
+def test_a_call_that_cannot_be_bound_says_what_is_taken():
+    """But for one that lacks an argument: Python says which."""
     x = np.zeros((3, 3), np.float32)
-    refused(TypeError, r"unexpected keyword argument 'haphazard'$", attnlab.safe_attention, x, x, x, haphazard=True)
+    takes = "takes query, key, value, causal=, window=.*return_lse="
+    refused(TypeError, f"'haphazard'; it {takes}$", attnlab.safe_attention, x, x, x, haphazard=True)
+    refused(TypeError, rf"\(\) takes 3 positional.*; it {takes}", attnlab.tiled_attention, x, x, x, True)
     refused(TypeError, r"missing .* 'value'$", attnlab.safe_attention, x, x, causal=True)
+    refused(TypeError, "capacity=, dtype=$", attnlab.cache.KVCache.empty, x, x, 5)
 
 
 def test_what_we_call_it_exists():
@@ -60,16 +64,17 @@ IN_ROOMS = [
     ("delta_attention", "g", "log_decay, the logarithm"), ("delta_attention", "initial_state", "state"),
     ("linear_attention", "initial_state", "state"), ("linear_attention", "cu_seqlens", "no such option: call it for"),
     ("ring_attention", "mask", "no such option here"), ("ring_attention", "segments", "no such option: call it"),
-    ("ring_attention", "causal_", None), ("ring_attention", "process_group", "group"),
+    ("ring_attention", "process_group", "group"),
     ("tree_attention", "causal", "no such switch"), ("tree_attention", "attn_mask", "mask, boolean"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("room", "name", "hint"), IN_ROOMS)
 def test_a_name_that_a_room_lacks(room, name, hint):
-    """As of the six; another unknown name is Python's error."""
-    said = f"unexpected keyword argument '{name}'" + (f"; attnlab has {hint}" if hint else r"(\.|$)")
-    refused(TypeError, said, ROOMS[room], *[np.zeros((3, 3), np.float32)] * 5, **{name: None})
+    """As of the six."""
+    needed = [p for p in inspect.signature(ROOMS[room]).parameters.values() if p.default is p.empty]
+    said = f"unexpected keyword argument '{name}'; attnlab has {hint}"
+    refused(TypeError, said, ROOMS[room], *[np.zeros((3, 3), np.float32)] * len(needed), **{name: None})
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -90,14 +95,34 @@ x, PADDED = np.zeros((2, 6, 5, 4), np.float32), np.ones((2, 5), bool)
 
 @pytest.mark.parametrize(("call", "way"), [
     (lambda: attnlab.tiled_attention(x, x, x, casual=True), "did you mean causal"),
-    (lambda: attnlab.tiled_attention(x, x, x, True), "takes 3 arrays, and options by their names: causal=True"),
+    (lambda: attnlab.chunked_attention(x, x, x, chunk=0), r"did you mean query_chunk_size or key_chunk_size\?"),
+    (lambda: attnlab.naive_attention(x, x, x, block_q=2), "tiled_attention takes it"),
+    (lambda: attnlab.safe_softmax(x, axis=0), "no such option: it is over the last axis"),
+    (lambda: attnlab.attention(x, x, x, True), "method is True; .*options are given by name"),
+    (lambda: attnlab.attention(x, x, x, ["tiled"]), r"method is \['tiled'\]; it must be one of naive"),
+    (lambda: attnlab.attention(x, x, x, window=range(99)), "window is range"),
     (lambda: attnlab.tiled_attention(x, x[:, :4], x[:, :4]), "if axes are .batch, length, heads, size., swap 1 and 2"),
     (lambda: attnlab.tiled_attention(x, x, x, mask=PADDED), r"give mask\[:, None, None, :\]"),
+    (lambda: attnlab.tiled_attention(x, x, x, bias=PADDED.astype("f")), r"give bias\[:, None, None"),
+    (lambda: attnlab.tiled_attention(x, x, x, mask=np.ones((2, 5, 5), bool)), r"heads, give mask\[:, None\]"),
+    (lambda: attnlab.tiled_attention(x, x, x, bias=x > 0), "booleans are a mask"),
+    (lambda: attnlab.tiled_attention(x, x.astype(float), x), r"key.astype\(query.dtype\)"),
+    (lambda: attnlab.tiled_attention([1.0], x, x), "query is of type list; .*numpy.asarray converts it"),
+    (lambda: attnlab.rotary(x, [0, 1, 2, 3, 4]), "positions is of type list; .*numpy.asarray converts it"),
+    (lambda: attnlab.merge([x, x[..., 0]], [x, x[..., 0]]), r"each a tuple \(out, lse\)"),
+    (lambda: attnlab.dropout_mask(1, 5, 0.5), "shape is 5; it needs at least 2 axes"),
+    (lambda: attnlab.ring.Cluster(x), "devices is a NumPy array; it must be an integer"),
+    (lambda: attnlab.measure.attention_bytes("flash", "numpy", [8]), "method is 'flash'; it must be one of naive"),
+    (lambda: attnlab.linear.hedgehog_loss(x, x, "elu"), r"hedgehog is of type str; .* Hedgehog\(query, key\)"),
+    (lambda: attnlab.costs.forward("flash", 8, 8, 4, 4, block_q=0, block_k=1), "block_q is 0; it must be at least 1"),
+    (lambda: attnlab.costs.on_chip_elements("tiled", 1, 1, 1, 1), "method is 'tiled'; it must be one of flash, flash2"),
+    (lambda: attnlab.PagedCache, r"did you mean attnlab\.paged\.PagedCache\?"),
+    (lambda: exec("from attnlab import PagedCache"), r"did you mean attnlab\.paged\.PagedCache\?"),
     (lambda: attnlab.tiled_attention(x, x.tolist(), x), "numpy.asarray converts it"),
     (lambda: attnlab.tiled_attention(x.astype(int), x, x), "convert it to one of them"),
     (lambda: attnlab.tiled_atention, "did you mean tiled_attention"),
     (lambda: attnlab.flash_attention, "did you mean tiled_attention"),
 ])  # fmt: skip
 def test_an_error_says_what_to_do(call, way):
-    with pytest.raises((TypeError, ValueError, AttributeError), match=way):
+    with pytest.raises((TypeError, ValueError, AttributeError, ImportError, KeyError), match=way):
         call()

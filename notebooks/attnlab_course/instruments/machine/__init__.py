@@ -8,6 +8,7 @@
     decoding, split           _forward, of one query a head against a cache: whole, in parts
 """
 
+from attnlab.core.other_names import errors_end_at_calls
 from attnlab_course.instruments.machine.chunked import chunked_backward, chunked_forward
 from attnlab_course.instruments.machine.decoding import decoding_forward, paged_forward, split_forward
 from attnlab_course.instruments.machine.flash import flash_backward, flash_forward
@@ -26,3 +27,5 @@ __all__ = [
     "linear_quadratic_forward", "linear_recurrent_forward", "online_forward", "paged_forward", "split_forward",
     "standard_backward", "standard_forward",
 ]  # fmt: skip
+
+errors_end_at_calls(__name__)
