@@ -149,7 +149,8 @@ def ends_at_call(public: Public) -> Public:
     if isinstance(public, type):
         for name, method in [*vars(public).items()]:
             function = getattr(method, "__func__", method)  # of a class method
-            if inspect.isfunction(function) and (name == "__init__" or name[0] != "_"):
+            own = name == "__init__" and "__dataclass_fields__" not in vars(public)
+            if inspect.isfunction(function) and (own or name[0] != "_"):
                 ended = ends_at_call(function)
                 setattr(public, name, ended if method is function else type(method)(ended))
         return public
