@@ -16,9 +16,10 @@ def check_sizes(least: int = 0, **sizes: int) -> None:
 
 def of_method(method: str, forms: Mapping[str, Any], name: str = "method") -> Any:
     """What ``forms`` has for a method; KeyError if it has nothing."""
-    if method not in [*forms]:
-        raise KeyError(f"{name} is {shown(method)}; it must be one of {', '.join(forms)}")
-    return forms[method]
+    try:
+        return forms[method]
+    except (KeyError, TypeError):
+        raise KeyError(f"{name} is {shown(method)}; it must be one of {', '.join(forms)}") from None
 
 
 @dataclass(frozen=True)
