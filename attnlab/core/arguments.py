@@ -180,7 +180,7 @@ def shown(x: Any) -> str:
 
 def integer(name: str, x: Any, least: int | None = None) -> int:
     """Returns x as an int; refuses all but a Python (or NumPy) integer of at least ``least``."""
-    if isinstance(x, bool) or not isinstance(x, Integral):
+    if type(x) is not int and (isinstance(x, bool) or not isinstance(x, Integral)):
         raise TypeError(f"{name} is {shown(x)}; it must be an integer")
     if least is not None and x < least:
         raise ValueError(f"{name} is {x}; it must be at least {least}")
@@ -203,10 +203,10 @@ def boolean(name: str, x: Any) -> bool:
     return bool(x)
 
 
-def check_choice(name: str, x: Any, choices: Iterable[Any]) -> Any:
+def check_choice(name: str, x: Any, choices: Iterable[Any], error: type[Exception] = ValueError) -> Any:
     """Returns x; refuses all but one of ``choices``."""
     if kind_of(x) or x not in [*choices]:
-        raise ValueError(f"{name} is {shown(x)}; it must be one of {', '.join(map(str, choices))}")
+        raise error(f"{name} is {shown(x)}; it must be one of {', '.join(map(str, choices))}")
     return x
 
 

@@ -51,12 +51,6 @@ ONLY_THE_SIX: Rows = (
 )  # fmt: skip
 """What they say if nothing else is true."""
 
-OF_ANOTHER: Rows = (
-    ("block_q block_k block_mask", "no such option here: tiled_attention takes it"),
-    ("query_chunk_size key_chunk_size chunk_size chunk", "no such option here: chunked_attention takes it"),
-)  # fmt: skip
-"""What one of the six has, and others don't."""
-
 ALWAYS = ("causal is_causal", "no such switch: every query sees the keys up to its own")
 BY_FUNCTION: dict[str, Rows] = {
     "rotary": (
@@ -123,7 +117,7 @@ def in_other_words(error: TypeError, public: Callable, args: tuple, given: dict[
     if name := "unexpected" in words and next((name for name in given if f"'{name}'" in words), ""):
         beyond = () if "bias" in ours else (BY_FUNCTION.get(public.__name__, ()), BEYOND_THE_SIX)
         near = [x for x in ours if len(name) > 2 and name in x] or difflib.get_close_matches(name, ours, 1)
-        known = hints({*ours}, *beyond, OF_THE_SIX, *() if near else (ONLY_THE_SIX, OF_ANOTHER))
+        known = hints({*ours}, *beyond, OF_THE_SIX, *() if near else (ONLY_THE_SIX,))
         meant = f"did you mean {' or '.join(near)}?" if near else more
         more = f"attnlab has {known[name]}" if name in known else meant
     error.args = (f"{words}; {more}",)

@@ -4,22 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attnlab.core.arguments import integer, shown
+from attnlab.core.arguments import check_choice, integer
 
 
 def check_sizes(least: int = 0, **sizes: int) -> None:
     """Refuse numbers of queries, keys and so on that aren't integers of at least ``least``."""
     for name, size in sizes.items():
-        if type(size) is not int or size < least:  # else nothing is asked: curves call this often
-            integer(name, size, least)
+        integer(name, size, least)
 
 
 def of_method(method: str, forms: Mapping[str, Any], name: str = "method") -> Any:
     """What ``forms`` has for a method; KeyError if it has nothing."""
-    try:
-        return forms[method]
-    except (KeyError, TypeError):
-        raise KeyError(f"{name} is {shown(method)}; it must be one of {', '.join(forms)}") from None
+    return forms[check_choice(name, method, forms, KeyError)]
 
 
 @dataclass(frozen=True)

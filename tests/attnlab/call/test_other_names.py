@@ -96,7 +96,7 @@ x, PADDED = np.zeros((2, 6, 5, 4), np.float32), np.ones((2, 5), bool)
 @pytest.mark.parametrize(("call", "way"), [
     (lambda: attnlab.tiled_attention(x, x, x, casual=True), "did you mean causal"),
     (lambda: attnlab.chunked_attention(x, x, x, chunk=0), r"did you mean query_chunk_size or key_chunk_size\?"),
-    (lambda: attnlab.naive_attention(x, x, x, block_q=2), "tiled_attention takes it"),
+    (lambda: attnlab.naive_attention(x, x, x, block_q=2), "'block_q'; it takes query, .*, return_lse=$"),
     (lambda: attnlab.safe_softmax(x, axis=0), "no such option: it is over the last axis"),
     (lambda: attnlab.attention(x, x, x, True), "method is True; .*options are given by name"),
     (lambda: attnlab.attention(x, x, x, ["tiled"]), r"method is \['tiled'\]; it must be one of naive"),
