@@ -82,8 +82,8 @@ if not TYPE_CHECKING:  # a checker would take every name for a module
             home = f"attnlab_course{OF_COURSE[name]}"
             raise ImportError(f"{name} is in attnlab_course: pip install attnlab-course; from {home} import {name}")
         if name not in ROOMS:
-            rooms = {room: importlib.import_module(f"attnlab.{room}") for room in ROOMS[2:]} if name[0] != "_" else {}
-            near = [f"attnlab.{room}.{name}" for room, module in rooms.items() if hasattr(module, name)]
+            rooms = ROOMS[1 if sys.modules.get("torch") else 2 :] if name[0] != "_" else ()
+            near = [f"attnlab.{x}.{name}" for x in rooms if hasattr(importlib.import_module(f"attnlab.{x}"), name)]
             near += ["tiled_attention"] if name.startswith("flash") else difflib.get_close_matches(name, __all__, 1)
             way = f"; did you mean {near[0]}?" if near and name[0] != "_" else ""
             asks = sys._getframe(2)  # if it's ``from attnlab import``, Python would hide the way behind its own words
