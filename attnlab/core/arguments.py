@@ -98,14 +98,15 @@ def check_arrays(kind: str, **arrays: Any) -> None:
 def check_device(name: str, x: Any, query: Any) -> None:
     """Refuse a PyTorch tensor on another device than query's. NumPy has no devices, JAX checks its own."""
     if kind_of(x) == "torch" and x.device != query.device:
-        raise ValueError(f"{name} is on device {x.device}, query on {query.device}; {name}.to(query.device) moves it")
+        where = f"{name} is on device {x.device}, query is on {query.device}"
+        raise ValueError(f"{where}; they must be equal: {name}.to(query.device)")
 
 
 def check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> None:
     """Refuse shapes other than query (..., Hq, N, D), key (..., Hk, M, D) and value (..., Hk, M, Dv)."""
     for name, shape in (("query", query), ("key", key), ("value", value)):
         if len(shape) < 2:
-            raise ValueError(f"{name} has shape {shape}; it needs axes (length, size) or (..., heads, length, size)")
+            raise ValueError(f"{name} has shape {shape}; it needs at least 2 axes, (..., heads, length, size)")
         if len(shape) != len(query):
             raise ValueError(f"{name} has {len(shape)} axes, query has {len(query)}; they must be equal")
         if shape[:-3] != query[:-3]:

@@ -241,7 +241,7 @@ STEPS = [  # what replaces an argument of attend
     (dict(value=ARRAYS[2][..., :3]), ValueError, "value has batch, heads and size"),
     (dict(zip(("query", "key", "value"), (x.astype(np.float64) for x in ARRAYS))), TypeError, "float64 goes with"),
     (dict(key=ARRAYS[1].astype(np.float16)), TypeError, "key has dtype float16"),
-    (dict(zip(("query", "key", "value"), map(torch.from_numpy, ARRAYS))), TypeError, "cache's keys is a NumPy array"),
+    (dict(zip(("query", "key", "value"), map(torch.from_numpy, ARRAYS))), TypeError, "query is a PyTorch array"),
     (dict(scale=math.inf), ValueError, "scale is inf"),
     (dict(scale=np.ones(1)), TypeError, "scale is an array"),
     (dict(return_lse=1), TypeError, "return_lse is 1"),
