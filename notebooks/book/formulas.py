@@ -1,6 +1,7 @@
 """Sphinx extension: formulas are typeset when the site is built, as MathML, so that a page needs no script for them.
 
 A displayed formula's ``\\tag`` becomes its number, at the right, and the anchor ``eq-8-4``.
+What a ``\\qquad`` sets apart stands side by side, and on a narrow screen one below the other.
 """
 
 import re
@@ -22,13 +23,26 @@ NAMED = re.compile(r"(</mo>)?<mo>([a-z]{2,})</mo>(<mo[^>]*>&#x00028;)?")  # max 
 LARGE = {r">\{<": ">{<", r">\}<": ">}<", r">\lfloor<": ">⌊<", r">\rfloor<": ">⌋<"}  # what \Big leaves as it is
 PADDED = re.compile("<(/?)mpadded[^>]*>")  # an arrow's label: browsers take no width that begins with a plus
 COLON = '<mo lspace="0.278em" rspace="0.278em">:</mo>'  # a relation, as in TeX; the converter takes it for a variable
+PAIRS = (("{", "}"), (r"\begin", r"\end"), (r"\left", r"\right"))
 BOX = '<{0} class="math notranslate nohighlight">{1}</{0}>'
 
 
 def typeset(tex: str) -> str:
     """A displayed formula in HTML: MathML, then its number if it has one."""
     number = "".join(f'<span class="number" id="eq-{tag.replace(".", "-")}">({tag})</span>' for tag in TAG.findall(tex))
-    return mathml(TAG.sub("", tex), "block") + number
+    beside = " ".join(mathml(part, "block") for part in parts(TAG.sub("", tex)))
+    return f'<div class="beside">{beside}</div>{number}'
+
+
+def parts(tex: str) -> list[str]:
+    """What a ``\\qquad`` outside of all groups sets apart."""
+    found = [""]
+    for piece in tex.split(r"\qquad"):
+        if found[-1].strip() and all(found[-1].count(left) == found[-1].count(right) for left, right in PAIRS):
+            found.append(piece)
+        else:
+            found[-1] += r"\qquad" * bool(found[-1]) + piece
+    return found
 
 
 def mathml(tex: str, display: str) -> str:

@@ -9,6 +9,9 @@ On every page, once its HTML is made,
   sentence of its alternative text; the code that draws it folds into the caption (a drawing: see pictures.py);
 - the neighbors stand at the top, too, what isn't text says what it is, and long names in tables may break;
 - the set-up of a lesson, a first cell that is folded and shows nothing, hangs on the box that runs the page;
+- code whose lines are short is as wide as the text, and other code as wide as the page;
+- in a table of results a column of words begins at the left;
+- where a page can be filtered (book.js), there is a place for the field, so that nothing jumps;
 - "erratum 3" becomes a link to it, "lesson 05" does on the page of errata, and so does in a lesson the first use of
   each word that the glossary explains (terms.py).
 """
@@ -37,6 +40,9 @@ SIGN = '<span aria-hidden="true">&lt;/&gt;</span><span class="only-said">{}</spa
 PRELOAD = '<link rel="preload" href="{}" as="font" type="font/woff2" crossorigin>'
 FACES = ["source-sans-3-latin-wght-normal", "source-sans-3-latin-wght-italic", "source-code-pro-latin-wght-normal"]
 SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
+NUMBER = re.compile(r"[^\w\s]*(?:\d|nan|inf)")
+SHORT = 68  # columns of code that the column of text has room for
+FILTERED = ("glossary", "reproductions", "recipes")
 
 
 def collect(app: Sphinx) -> None:
@@ -64,6 +70,10 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     keep_together(body)
     part_names(body)
     fold_setup(body)
+    fit_code(body)
+    align_words(body)
+    if name in FILTERED:
+        body.h1.insert_after(body.new_tag("div", attrs={"class": "filter", "hidden": ""}))
     if found := FIGURES.match(name):
         number_figures(body, str(int(found[1])) if found[1] else "R")
     link_citations(body, app, name)
@@ -124,6 +134,22 @@ def fold_setup(body: BeautifulSoup) -> None:
         for title, said in zip(cell.find("summary")("p"), ("Its set-up", "Hide its set-up")):
             title.string = said
         box.insert_after(cell.extract())
+
+
+def fit_code(body: BeautifulSoup) -> None:
+    """Mark the code that the column of text has room for."""
+    for code in body.select(".cell_input pre, div[class*=highlight-] pre"):
+        if max(map(len, code.text.split("\n"))) <= SHORT:
+            (code.find_parent(class_="cell_input") or code.find_parent(class_="highlight"))["class"].append("short")
+
+
+def align_words(body: BeautifulSoup) -> None:
+    """In tables of results, whose columns are set to the right, set those without a number to the left."""
+    for table in body.select("table.results"):
+        for column in zip(*(row(["td", "th"]) for row in table("tr"))):
+            if not any(NUMBER.match(cell.text) for cell in column[1:]):
+                for cell in column:
+                    cell["style"] = "text-align:left"
 
 
 def relink(body: BeautifulSoup, pattern: re.Pattern[str], link: Callable[[re.Match[str]], Tag | None]) -> None:

@@ -105,7 +105,9 @@ function onSearch() {
     const parsed = new DOMParser().parseFromString(page, "text/html");
     parsed.querySelectorAll("nav.neighbors, .live, .about-page, div.math, .cell_input, .cell summary, svg").forEach(part => part.remove());
     parsed.querySelectorAll("dt, th, td").forEach(part => part.append(" "));
-    parsed.querySelectorAll("span.math").forEach(formula => formula.replaceWith(formula.textContent));
+    parsed.querySelectorAll("span.math").forEach(formula => {  /* in one line, what is raised would stand beside its base */
+      formula.replaceWith(formula.querySelector("msup, msub, msubsup, mfrac, munder, munderover") ? "…" : formula.textContent);
+    });
     return read(parsed.documentElement.outerHTML, anchor);
   };
   /* Headings with all the words come first, those of questions after the others, the shorter the earlier; the last is shown first. */
@@ -179,7 +181,9 @@ function filter(words, entries) {
   const field = Object.assign(document.createElement("input"), { type: "search", className: "filter", placeholder: words });
   field.setAttribute("aria-label", words);
   const count = Object.assign(document.createElement("output"), { className: "count" });
-  document.querySelector("article h1").after(field, count);
+  const place = document.querySelector("div.filter");
+  place.append(field, count);
+  place.hidden = false;
   const tables = new Set(entries.map(parts => parts[0].closest("table")).filter(Boolean));
   field.addEventListener("input", () => {
     const wanted = field.value.trim().toLowerCase().split(/\s+/);
@@ -229,7 +233,20 @@ function onRecipes() {
   filter("Filter the names: softmax_scale, GQA, …", tables.flatMap(table => [...table.tBodies[0].rows].map(row => [row])));
 }
 
-/* On paper nothing can be unfolded: a reason, a listing and what a cell prints are open; hints, solutions and answers stay shut. */
+/* The choices above the table of conventions: how many functions answer so. */
+function onConventions() {
+  const form = document.querySelector(".conventions form"), rows = [...document.querySelectorAll(".conventions tbody tr")];
+  const count = Object.assign(document.createElement("output"), { className: "count" });
+  form.append(count);
+  const tell = () => {
+    const shown = rows.filter(row => row.offsetParent).length;
+    count.textContent = `${shown || "None"} of ${rows.length}${shown ? "" : ": choose “all” in a line above"}`;
+  };
+  form.addEventListener("change", tell);
+  tell();
+}
+
+/* On paper nothing can be unfolded: a reason, a listing and what a cell prints are open; solutions and answers stay shut. */
 function onPaper() {
   const folded = () => document.querySelectorAll("article details:not(.hint, .solution, .code-of-figure, .above-input)");
   const shut = [];
@@ -258,4 +275,5 @@ document.addEventListener("DOMContentLoaded", () => {
   if (location.pathname.endsWith("/glossary.html")) onGlossary();
   if (location.pathname.endsWith("/reproductions.html")) onReproductions();
   if (location.pathname.endsWith("/recipes.html")) onRecipes();
+  if (location.pathname.endsWith("/libraries.html")) onConventions();
 });

@@ -44,4 +44,10 @@ def test_no_formula_keeps_a_command_of_tex(formulas, path):
 
 
 def test_a_number_has_an_anchor(formulas):
-    assert formulas.typeset(r"a = b \tag{8.4}").endswith('</math><span class="number" id="eq-8-4">(8.4)</span>')
+    assert formulas.typeset(r"a = b \tag{8.4}").endswith('</div><span class="number" id="eq-8-4">(8.4)</span>')
+
+
+def test_what_stands_side_by_side_can_go_below_one_another(formulas):
+    cases = r"\begin{cases} 0 \qquad 1 \end{cases}"
+    assert len(formulas.parts(rf"m = 1, \qquad l = {cases}, \qquad \underbrace{{a \qquad b}}_c.")) == 3
+    assert formulas.parts(rf"\left( a \qquad b \right) {cases}") == [rf"\left( a \qquad b \right) {cases}"]
