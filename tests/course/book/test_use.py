@@ -134,6 +134,12 @@ def test_formulas_side_by_side_stand_below_one_another_on_a_phone(phone, address
     wide = "all => all.filter(formula => formula.scrollWidth > formula.clientWidth).length"
     assert phone.locator("div.math:has(math + math)").count() > 4
     assert phone.locator("div.math").evaluate_all(wide) == 0
+    phone.goto(f"{address}/09_counting_bytes.html", wait_until="load")
+    gaps = phone.locator(".beside math + math").evaluate_all("""all => all.map(part =>
+        [part.previousElementSibling, part].map(part => part.getBoundingClientRect())).filter(([one, other]) => one.left >= other.left)
+        .map(([one, other]) => other.top - one.bottom)""")
+    assert gaps
+    assert min(gaps) > 0
 
 
 EDGES = """() => {
@@ -157,6 +163,14 @@ def test_a_page_has_one_left_edge_and_two_right_ones(page, address):
     assert {*found["starts"]} == {0}
     assert len({*found["fitted"]}) == len({*found["wide"]}) == 1
     assert max(found["text"]) == found["fitted"][0] < found["wide"][0] - 300
+
+
+@pytest.mark.parametrize("width", [390, 1100, 1280])
+def test_the_neighbors_do_not_touch_the_top(page, address, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"{address}/05_chunked_attention.html", wait_until="load")
+    header = page.locator(".mobile-header").evaluate("header => header.getBoundingClientRect().bottom")
+    assert page.locator("nav.neighbors a").first.bounding_box()["y"] >= header + 8
 
 
 def test_a_column_of_words_begins_at_the_left(soup):
