@@ -61,6 +61,8 @@ def test_every_figure_has_a_number_and_a_caption(soups, name):
     assert len(labels) == len(soup.select(".cell_output :is(img, svg.drawn)"))
     assert all(len(caption.text) > len(label) + 20 and ".." not in caption.text.replace("...", "")
                for caption, label in zip(captions, labels))
+    own = [[part for part in caption.find_all(string=True) if not part.find_parent("details")] for caption in captions]
+    assert all(len("".join(said)) < 250 for said in own)
 
 
 @pytest.mark.parametrize("name", LESSONS)

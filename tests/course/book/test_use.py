@@ -135,8 +135,9 @@ def test_formulas_side_by_side_stand_below_one_another_on_a_phone(phone, address
     assert phone.locator("div.math:has(math + math)").count() > 4
     assert phone.locator("div.math").evaluate_all(wide) == 0
     phone.goto(f"{address}/09_counting_bytes.html", wait_until="load")
-    gaps = phone.locator(".beside math + math").evaluate_all("""all => all.map(part =>
-        [part.previousElementSibling, part].map(part => part.getBoundingClientRect())).filter(([one, other]) => one.left >= other.left)
+    gaps = phone.locator(".beside math + math").evaluate_all("""all => all
+        .map(part => [part.previousElementSibling, part].map(part => part.getBoundingClientRect()))
+        .filter(([one, other]) => one.left >= other.left)
         .map(([one, other]) => other.top - one.bottom)""")
     assert gaps
     assert min(gaps) > 0
