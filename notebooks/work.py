@@ -19,7 +19,7 @@ from typing import Any
 NOTEBOOKS = Path(__file__).resolve().parent
 FIGURE = re.compile(r'<img alt="([^"]*)"')
 FILE = re.compile(r"(?<!\[)`([\w/]+\.(?:md|sh))`")
-SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
+SENTENCE = re.compile(r".{,180}?\.(?=\s|$)|.+?(?=[:.](?:\s|$))", re.DOTALL)  # of a long one not the data after a colon
 
 
 def lessons(notebooks: Path) -> list[Path]:
@@ -96,8 +96,8 @@ def numbered(cells: list[dict], solved: list[dict], lesson: int) -> Iterator[dic
         below = ""
         if found := [*FIGURE.findall(shown(cell)), *FIGURE.findall(shown(answers[cell["id"]]))]:
             number += 1
-            said = SENTENCE.match(html.unescape(found[0]).rstrip(".") + ".")[1] if FIGURE.search(shown(cell)) else ""
-            below = f"Figure {lesson}.{number}" + (f": {said}" if said else "")
+            said = SENTENCE.match(html.unescape(found[0]).rstrip(".") + ".")[0] if FIGURE.search(shown(cell)) else ""
+            below = f"Figure {lesson}.{number}" + (f": {said.rstrip('.')}." if said else "")
         yield cell
 
 

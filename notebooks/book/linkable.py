@@ -39,9 +39,8 @@ OPENING, CLOSING = re.compile(r"[(\[“]*$"), re.compile(r"[,.;:!?)\]”’]*")
 SIGN = '<span aria-hidden="true">&lt;/&gt;</span><span class="only-said">{}</span>'
 PRELOAD = '<link rel="preload" href="{}" as="font" type="font/woff2" crossorigin>'
 FACES = ["source-sans-3-latin-wght-normal", "source-sans-3-latin-wght-italic", "source-code-pro-latin-wght-normal"]
-SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
+SENTENCE = re.compile(r".{,180}?\.(?=\s|$)|.+?(?=[:.](?:\s|$))", re.DOTALL)  # of a long one not the data after a colon
 NUMBER = re.compile(r"[^\w\s]*(?:\d|nan|inf)")
-LONG = 170  # letters: more than a caption needs
 SHORT = 68  # columns of code that the column of text has room for
 FILTERED = ("glossary", "reproductions", "recipes")
 
@@ -226,16 +225,12 @@ def number_figures(body: BeautifulSoup, chapter: str) -> None:
 
 
 def words(image: Tag) -> list[Any]:
-    """The caption: the italics that begin the paragraph after the cell, or the alternative text's first sentence.
-
-    Of a long one only what is in front of a colon.
-    """
+    """The caption: the italics that begin the paragraph after the cell, or the alternative text's first sentence."""
     cell = image.find_parent(class_="cell")
     after = cell.find_next_sibling()
     first = next(iter(after.contents), None) if isinstance(after, Tag) and after.name == "p" else None
     if not isinstance(first, Tag) or first.name != "em":
-        said = SENTENCE.match(image["alt"].rstrip(".") + ".")[1]
-        return [said if len(said) < LONG else said.split(":")[0].rstrip(".") + "."]  # after it: data, for the ear
+        return [SENTENCE.match(image["alt"].rstrip(".") + ".")[0].rstrip(".") + "."]
     said = list(first.extract().contents)
     if not after.get_text(strip=True):
         after.decompose()

@@ -111,11 +111,11 @@ def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[Note
         cell.outputs = answers[-1].outputs
         tags.append("hide-output")
         cell.metadata["mystnb"] = {"code_prompt_show": "Show what it prints", "code_prompt_hide": "Hide what it prints"}
-    elif "exercise" in tags:
-        added = [solution(answers)]
-    elif "check" in tags or cell.source.startswith("check.progress("):
+    elif "check" in tags:
         cell.outputs = []  # nobody has answered here
         added = [hints(cell.source), solution(*answers[-2:])]
+    elif cell.source.startswith("check.progress("):
+        cell.outputs = []
     elif "interact" in cell.source and cell.cell_type == "code" and not cell.outputs:
         cell.metadata.tags = sorted({*tags, "hide-input"})
         added = [MOVES]

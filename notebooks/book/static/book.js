@@ -246,7 +246,7 @@ function onConventions() {
   tell();
 }
 
-/* On paper nothing can be unfolded: a reason, a listing and what a cell prints are open; solutions and answers stay shut. */
+/* On paper nothing can be unfolded: a reason, a listing and what a cell prints are open; hints, solutions and answers stay shut. */
 function onPaper() {
   const folded = () => document.querySelectorAll("article details:not(.hint, .solution, .code-of-figure, .above-input)");
   const shut = [];

@@ -92,6 +92,9 @@ def test_a_lesson_has_its_solutions_its_listings_and_its_figures(site, name):
     exercises = sum("exercise" in cell.metadata.get("tags", []) for cell in cells)
     assert exercises > 0
     assert page.count('<span class="sd-summary-text">Solution</span>') == exercises
+    for part in page.split('class="cell tag_check')[1:]:  # what helps stands below the cell that checks
+        below = part.partition("tag_exercise")[0]
+        assert 0 < below.index("<summary>Hint 1 of ") < below.index(">Solution</span>")
     assert page.count("not attempted<") == page.count("not attempted yet") == 0
     assert page.count(": right, on ") >= exercises
     solved = {cell.id: cell for cell in nbformat.read(ROOT / f"notebooks/solutions/{name}.ipynb", as_version=4).cells}
