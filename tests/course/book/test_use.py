@@ -242,28 +242,80 @@ def test_everything_has_a_name_for_those_who_hear_the_page(page, address, name):
     assert {*page.evaluate(NAMELESS).values()} == {0}, page.evaluate(NAMELESS)
 
 
+def place(slide):
+    """The number of the slide that is shown, and how many there are."""
+    return slide.get_by_label("all slides").evaluate("list => [list.selectedIndex + 1, list.length]")
+
+
 def test_a_lesson_is_shown_as_slides(page, address):
     page.goto(f"{address}/03_online_softmax.html", wait_until="load")
     figures = page.locator("article figure").count()
     page.keyboard.press("p")
     slide, seen = page.locator("#slide"), set()
     assert slide.get_by_role("heading").inner_text() == "03 · Online softmax"
-    count = int(slide.locator("footer").inner_text().split("/")[1])
+    count = place(slide)[1]
     for _ in range(count - 1):
         page.keyboard.press("ArrowRight")
-        seen |= {*slide.locator(".on-slide").evaluate_all("all => all.map(part => part.tagName)")}
-        assert slide.evaluate("slide => slide.scrollWidth <= slide.clientWidth")
-    assert slide.locator("footer").inner_text() == f"{count} / {count}"
-    assert {"FIGURE", "DIV", "BLOCKQUOTE"} <= seen
-    slide.click(position={"x": 20, "y": 300})
-    assert slide.locator("footer").inner_text() == f"{count - 1} / {count}"
+        shown = slide.locator(".on-slide")
+        seen |= {*shown.evaluate_all("all => all.map(part => part.tagName)")}
+        assert slide.evaluate("all => all.scrollWidth <= all.clientWidth && all.scrollHeight <= all.clientHeight")
+        if shown.count() and "tag_predict" in shown.get_attribute("class"):  # with its question, and code not cut
+            assert slide.locator("h2 + p, h1 + p").inner_text().startswith("Predict, then run.")
+            assert shown.locator("pre").first.evaluate("code => code.scrollWidth <= code.clientWidth")
+    assert place(slide) == [count, count]
+    assert {"FIGURE", "DIV", "BLOCKQUOTE", "P"} <= seen
+    page.reload()  # which a presenter's key for the start does
+    assert place(slide) == [count, count]
+    slide.get_by_label("the slide before").click()
+    slide.get_by_label("all slides").select_option(index=1)
+    assert place(slide) == [2, count]
     page.get_by_label("end the slides").click()
     assert not slide.is_visible()
     page.keyboard.press("p")
+    assert place(slide) == [2, count]  # it begins where the reader is
     page.keyboard.press("Escape")
     assert not slide.is_visible()
     assert page.locator("article figure").count() == figures
     assert page.locator(".on-slide").count() == 0
+
+
+def test_what_is_on_a_slide_can_be_used(page, address):
+    page.goto(f"{address}/08_tiled_attention.html#present-2", wait_until="load")
+    slide = page.locator("#slide")
+    film, button = slide.locator(".controls > input"), slide.locator(".controls > button")
+    slide.locator(".words").click()
+    button.focus()
+    page.keyboard.press("Space")
+    assert button.inner_text() == "❚❚ pause"
+    film.click()
+    assert place(slide)[0] == 2
+    assert int(film.input_value()) > 1
+    page.keyboard.press("ArrowRight")  # who took the slider with the mouse goes on with the keys
+    assert place(slide)[0] == 3
+    page.keyboard.press("ArrowLeft")
+    film.focus()
+    page.keyboard.press("ArrowRight")
+    assert place(slide)[0] == 2
+    page.keyboard.press("PageDown")  # a presenter's key
+    assert place(slide)[0] == 3
+    while not slide.locator("p a.eq[href^='#']").count():
+        page.keyboard.press("PageDown")
+    cited = slide.locator("p a.eq[href^='#']").first
+    number = cited.inner_text()
+    cited.click()
+    assert slide.locator(".on-slide .number").inner_text() == number
+
+
+def test_a_finger_wipes_slides(phone, address):
+    phone.goto(f"{address}/03_online_softmax.html#present", wait_until="load")
+    touch, slide = phone.context.new_cdp_session(phone), phone.locator("#slide")
+    for start, end, shown in ((300, 100, 2), (300, 100, 3), (100, 300, 2)):
+        for kind, points in (("Start", [start]), ("Move", [end]), ("End", [])):
+            at = [{"x": x, "y": 300} for x in points]
+            touch.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": at})
+        assert place(slide)[0] == shown
+    phone.touchscreen.tap(350, 300)
+    assert place(slide)[0] == 2
 
 
 SHIFT = """() => new Promise(tell => {
