@@ -61,7 +61,7 @@ function collectSlides() {
     const leads = parts.map(part => lead(section, part));
     let said = first && !name.includes("Your turn") && own("p", name === "Summary" ? first : sentence(first, false));
     if (said && leads[0]?.textContent.trim() === said.textContent.trim()) said = null;  /* it comes with its part */
-    if (said || parts.length) found.push({ name, place: heading, shown: [title("h1"), ...(said ? [said] : [])] });
+    if (said || leads[0]) found.push({ name, place: heading, shown: [title("h1"), ...(said ? [said] : [])] });
     parts.forEach((part, number) => found.push({ name, place: part, part, shown: [title("h2"), ...(leads[number] ? [leads[number]] : [])] }));
   }
   return found;
@@ -77,7 +77,7 @@ function putBack() {
 function fit() {
   const { part } = slides[at], boxes = [stage, ...stage.querySelectorAll("*")];
   if (!part || part.matches("figure, .attnlab-moving")) return;
-  const fits = () => slide.scrollHeight <= slide.clientHeight && boxes.every(box => box.scrollWidth <= box.clientWidth + 1 || getComputedStyle(box).display === "inline");
+  const fits = () => slide.scrollHeight <= slide.clientHeight + 1 && boxes.every(box => box.scrollWidth <= box.clientWidth + 1 || getComputedStyle(box).display === "inline");
   for (const breaks of [false, true]) {
     stage.classList.toggle("breaks", breaks);
     for (let size = part.matches("div.math, p, blockquote") ? 1.6 : 1; size > (breaks ? 0.53 : 0.68); size -= 0.05) {
