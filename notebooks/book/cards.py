@@ -16,6 +16,7 @@ PART = re.compile(r"^\| \*\*(Part .+?)\*\* \| .+ \|\n((?:\| \d\d · .+\n)*)", re
 LINE = re.compile(r"^\| (\d\d) · .+? \| (.+) \|$", re.MULTILINE)
 MINUTES = re.compile(r"About (\d+) minutes to read, (\d+) for the exercises")
 HEAD = "| lesson | minutes | before | exercises | points |\n|---|---|---|---|---|\n"
+BEFORE = re.compile(r"Before:\s+(?:lessons?\s+)?(.+?)[.;]", re.DOTALL)
 READ = re.compile(r"%read ([\d ]+)%")
 EXERCISE = re.compile(r"^\*\*(★+)", re.MULTILINE)
 VERDICT = "```{{raw}} html\n{}\n```\n"
@@ -85,9 +86,15 @@ def wrong_answer() -> str:
 
 
 def minutes(text: str) -> str:
-    """How long a lesson takes, and the stars of its exercises, from its text."""
-    read, solve = costs_of(text)
-    return f"{read} + {solve} minutes · {sum(map(len, EXERCISE.findall(text)))} ★"
+    """How long a lesson takes, the stars of its exercises, and the lessons before it, from its text."""
+    (read, solve), need = costs_of(text), before(text)
+    return f"{read} + {solve} minutes · {sum(map(len, EXERCISE.findall(text)))} ★" + (need and f"<br>after {need}")
+
+
+def before(text: str) -> str:
+    """What a lesson needs, from its text."""
+    found = BEFORE.search(text)
+    return " ".join(found[1].split()) if found else ""
 
 
 def costs_of(text: str) -> tuple[int, int]:
@@ -107,8 +114,7 @@ def tables(text: str, notebooks: Path) -> str:
 def row(path: Path, text: str) -> str:
     """A lesson's row in the instructors' table."""
     stars = sorted(EXERCISE.findall(text))
-    before = re.search(r"Before: (?:lessons? )?(.+?)[.;]", text, re.DOTALL)
-    need = " ".join(before[1].split()) if before else "–"
     title = re.match(r"# (.+)", text)[1]
+    need = before(text) or "–"
     cells = f"[{title}](../{path.name})", sum(costs_of(text)), need, ", ".join(stars), sum(map(len, stars))
     return f"| {' | '.join(map(str, cells))} |\n"
