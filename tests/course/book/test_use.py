@@ -345,7 +345,7 @@ def test_the_field_of_a_filter_has_its_place(page, address):
 
 PRINTED = """() => ({
     cut: [...document.querySelectorAll("article pre")].filter(code => code.scrollWidth > code.clientWidth + 1).length,
-    over: [...document.querySelectorAll(".skip-to-content, .live, nav.neighbors, button, fieldset")]
+    over: [...document.querySelectorAll(".skip-to-content, .live, .solution, nav.neighbors, button, fieldset")]
         .filter(part => part.offsetParent).length,
     tables: [...document.querySelectorAll("article table")].filter(table => table.scrollWidth > 722).length,
     bars: [...document.querySelectorAll(".math-wrapper, div.math")]
@@ -361,17 +361,28 @@ def test_on_paper_nothing_is_cut_and_no_button_printed(page, address, name):
     assert page.evaluate(PRINTED) == {"cut": 0, "over": 0, "tables": 0, "bars": 0}
 
 
-def test_the_book_is_printed_page_by_page(browser, site, monkeypatch):
+def test_the_book_is_bound(browser, site, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "notebooks/book")
     from paper import bind
     from pypdf import PdfReader
 
-    printed = PdfReader(bind(site, only=2))
-    assert [item.title for item in printed.outline] == ["00 · Start here", "01 · Naive attention"]
-    text = "".join(page.extract_text() for page in printed.pages)
+    book = PdfReader(bind(site, only=2))
+    chapters = {item.title: book.get_destination_page_number(item) + 1 for item in book.outline if "/Title" in item}
+    assert [*chapters] == ["00 · Start here", "01 · Naive attention", "Solutions and answers"]
+    texts = [page.extract_text() for page in book.pages]
+    for title, number in chapters.items():
+        assert re.search(rf"{title}\s+{number}\b", texts[1])
+        assert re.search(rf"\b{number}\b", texts[number - 1].replace(title, ""))  # which the page says itself
+    links = [link.get_object() for page in book.pages for link in page.get("/Annots", ())]
+    assert {link["/A"]["/URI"].partition(":")[0] for link in links if "/A" in link} == {"https"}
+    leads = {book.pages.index(link["/Dest"][0].get_object()) + 1 for link in links if "/Dest" in link}
+    assert leads >= {*chapters.values()}
+    text = "".join(texts[: chapters["Solutions and answers"] - 1])
     assert "The question of this lesson" in text
     assert "mean of the values [2. 1.]" in text  # which a fold hides on screen
-    assert not re.search(r"Skip to content|Run this page here|Show the code", text)
+    assert "Concept questions" in text
+    assert not re.search(r"Skip to content|Run this lesson here|Show the code|not attempted|attention_row: right", text)
+    assert "attention_row: right" in "".join(texts)
 
 
 def test_an_option_is_chosen_by_keyboard(page, address):
