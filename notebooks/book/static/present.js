@@ -78,7 +78,7 @@ function fit() {
   const { part } = slides[at], boxes = [stage, ...stage.querySelectorAll("*")];
   if (!part || part.matches("figure, .attnlab-moving")) return;
   const fits = () => slide.scrollHeight <= slide.clientHeight + 1 && boxes.every(box => box.scrollWidth <= box.clientWidth + 1 || getComputedStyle(box).display === "inline");
-  for (const breaks of [false, true]) {
+  for (const breaks of part.querySelector("pre, tr") ? [false, true] : [false]) {
     stage.classList.toggle("breaks", breaks);
     for (let size = part.matches("div.math, p, blockquote") ? 1.6 : 1; size > (breaks ? 0.53 : 0.68); size -= 0.05) {
       stage.style.fontSize = `${size}em`;
