@@ -233,7 +233,20 @@ function onRecipes() {
   filter("Filter the names: softmax_scale, GQA, …", tables.flatMap(table => [...table.tBodies[0].rows].map(row => [row])));
 }
 
-/* On paper nothing can be unfolded: a reason, a listing and what a cell prints are open; solutions and answers stay shut.
+/* The choices above the table of conventions: how many functions answer so. */
+function onConventions() {
+  const form = document.querySelector(".conventions form"), rows = [...document.querySelectorAll(".conventions tbody tr")];
+  const count = Object.assign(document.createElement("output"), { className: "count" });
+  form.append(count);
+  const tell = () => {
+    const shown = rows.filter(row => row.offsetParent).length;
+    count.textContent = `${shown || "None"} of ${rows.length}${shown ? "" : ": choose “all” in a line above"}`;
+  };
+  form.addEventListener("change", tell);
+  tell();
+}
+
+/* On paper nothing can be unfolded: a reason, a listing and what a cell prints are open; hints, solutions and answers stay shut.
    What moves has arrived. */
 function onPaper() {
   const folded = () => document.querySelectorAll("article details:not(.hint, .solution, .code-of-figure, .above-input)");

@@ -313,6 +313,8 @@ def test_a_finger_wipes_slides(phone, address):
         for kind, points in (("Start", [start]), ("Move", [end]), ("End", [])):
             at = [{"x": x, "y": 300} for x in points]
             touch.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": at})
+        phone.wait_for_url(f"**#present-{shown}")
+        phone.wait_for_timeout(500)  # in which a browser would go back to the page before
         assert place(slide)[0] == shown
     phone.touchscreen.tap(350, 300)
     assert place(slide)[0] == 2
@@ -381,7 +383,7 @@ def test_the_book_is_bound(browser, site, monkeypatch):
     assert "The question of this lesson" in text
     assert "mean of the values [2. 1.]" in text  # which a fold hides on screen
     assert "Concept questions" in text
-    assert not re.search(r"Skip to content|Run this lesson here|Show the code|not attempted|attention_row: right", text)
+    assert not re.search(r"Skip to content|Run this page here|Show the code|not attempted|attention_row: right", text)
     assert "attention_row: right" in "".join(texts)
 
 
