@@ -180,6 +180,37 @@ def test_what_is_written_in_a_cell_is_kept(page, address):
     assert start(page, address).locator(".cell_input pre").nth(1).inner_text() == before
 
 
+def test_code_is_written_as_in_an_editor(page, address):
+    page.route("**/worker.js", lambda route: route.fulfill(body=ECHO, content_type="text/javascript"))
+    code = start(page, address).locator(".cell_input pre").nth(1)
+    before = code.inner_html()
+    code.click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text("def f(x):\n    if x:")  # a paste, whose line ends are elements
+    for keys in ("y", "Enter", "z", "Enter", "Backspace"):
+        page.keyboard.type(keys) if len(keys) == 1 else page.keyboard.press(keys)
+    page.keyboard.type("w")
+    assert code.inner_text() == "def f(x):\n    if x:y\n    z\nw"
+    colors = "code => [...code.querySelectorAll('*'), code].map(part => getComputedStyle(part).color)"
+    assert len(set(code.evaluate(colors))) == 1
+    page.get_by_role("button", name="original code of cell 2").click()
+    assert code.inner_html() == before
+
+
+@pytest.mark.parametrize("width", [390, 820, 1280])
+def test_stop_is_in_reach_wherever_the_page_is(width, page, address):
+    endless = ECHO.replace("{ done: true }", "{}")
+    page.route("**/worker.js", lambda route: route.fulfill(body=endless, content_type="text/javascript"))
+    page.set_viewport_size({"width": width, "height": 800})
+    start(page, address).get_by_role("button", name="run cell 2", exact=True).click()
+    for top in (5000, 4900):  # upward, furo offers a way back to the top
+        page.evaluate(f"scrollTo({{ top: {top}, behavior: 'instant' }})")
+        page.wait_for_timeout(200)
+    page.get_by_role("button", name="Stop").click(timeout=2000)
+    page.get_by_text("Stopped").wait_for()
+    assert page.evaluate("scrollY") > 4000
+
+
 def test_run_all_leaves_out_what_takes_long(page, address):
     page.route("**/worker.js", lambda route: route.fulfill(body=ECHO, content_type="text/javascript"))
     start(page, address, "05_chunked_attention").get_by_role("button", name="Run all cells").click()

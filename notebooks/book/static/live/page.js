@@ -110,6 +110,11 @@ function attempt(what) {
   try { return what(); } catch { return null; }
 }
 
+/* A word of code, with the name of its color. */
+function named(word) {
+  return `${word.className} ${word.textContent}`;
+}
+
 class Cell {
   constructor(root, at, live) {
     Object.assign(this, { root, live, number: at + 1, ran: false, stored: false });
@@ -120,6 +125,8 @@ class Cell {
     const drawn = this.pre.closest("figcaption") ? ".cell_output figure > :not(figcaption)" : ":scope > .cell_output, :scope > details.below-input";
     this.old = [...root.querySelectorAll(drawn)];
     this.written = this.pre.textContent;
+    this.html = this.pre.innerHTML;
+    this.words = new Set([...this.pre.querySelectorAll("[class]")].map(named));
     this.place = `${location.pathname} ${this.number} ${this.written}`;
   }
 
@@ -134,7 +141,7 @@ class Cell {
     this.pre.addEventListener("input", () => this.change(this.pre.innerText));  /* as it is seen: what was pasted has elements for its line ends */
     this.back = Object.assign(document.createElement("button"), { type: "button", className: "run", textContent: "↺ Original", hidden: true });
     this.back.setAttribute("aria-label", `original code of cell ${this.number}`);
-    this.back.addEventListener("click", () => { this.pre.textContent = this.written; this.change(this.written); });
+    this.back.addEventListener("click", () => { this.pre.innerHTML = this.html; this.change(this.written); });
     this.button = Object.assign(document.createElement("button"), { type: "button", className: "run", textContent: "▸ Run" });
     this.button.setAttribute("aria-label", `run cell ${this.number}`);
     this.button.addEventListener("click", () => this.live.runOne(this));
@@ -150,18 +157,34 @@ class Cell {
   change(code) {
     this.edited = code;
     this.ran = false;
+    this.bare();
     this.back.hidden = code === this.written;
     attempt(() => this.back.hidden ? sessionStorage.removeItem(this.place) : sessionStorage.setItem(this.place, code));
   }
 
-  /* Shift+Enter runs; Enter keeps the indentation, and a colon before it adds to it. */
+  /* What is written within a word of the original, or in its place, has not that word's color. */
+  bare() {
+    for (const word of this.pre.querySelectorAll("[class], [style], [color]")) {
+      if (!this.words.has(named(word))) ["class", "style", "color"].forEach(name => word.removeAttribute(name));
+    }
+  }
+
+  /* Shift+Enter runs; Enter keeps the indentation, and a colon before it adds to it; Backspace takes a step of it away. */
   key(event) {
-    if (event.key !== "Enter") return;
-    event.preventDefault();
-    if (event.shiftKey) return this.live.runOne(this);
-    const range = getSelection().getRangeAt(0).cloneRange();
+    if (event.key !== "Enter" && event.key !== "Backspace") return;
+    if (event.key === "Enter" && event.shiftKey) { event.preventDefault(); return this.live.runOne(this); }
+    const selected = getSelection(), range = selected.getRangeAt(0).cloneRange();
     range.setStart(this.pre, 0);
-    const line = range.toString().split("\n").pop();
+    const before = range.cloneContents();
+    before.querySelectorAll("br").forEach(end => end.replaceWith("\n"));  /* the line ends of what was pasted */
+    const line = before.textContent.split("\n").pop();
+    if (event.key === "Backspace") {
+      if (!selected.isCollapsed || !/^( {4})+$/.test(line)) return;
+      event.preventDefault();
+      for (let step = 0; step < 4; step++) document.execCommand("delete");
+      return;
+    }
+    event.preventDefault();
     document.execCommand("insertText", false, `\n${line.match(/^ */)[0]}${line.trimEnd().endsWith(":") ? "    " : ""}`);
   }
 
