@@ -120,8 +120,9 @@ def keep_together(body: BeautifulSoup) -> None:
 
 
 def part_names(body: BeautifulSoup) -> None:
-    """On a narrow screen a long name in a table breaks after its dots and underscores."""
-    for text in [text for code in body.select("td code") for text in code.find_all(string=True)]:
+    """In a narrow column a long name breaks after its dots and underscores."""
+    names = body.select("td code, .conventions td:last-child")
+    for text in [text for name in names for text in name.find_all(string=True)]:
         first, *more = re.split(r"(?<=[._])(?=\w)", text)
         text.replace_with(first, *(part for name in more for part in (body.new_tag("wbr"), NavigableString(name))))
 

@@ -206,6 +206,18 @@ def test_choices_that_no_function_makes_say_so(page, address):
     assert count.inner_text().startswith(f"None of {every}: choose")
 
 
+def test_what_stays_of_the_table_of_libraries_hides_what_passes(page, phone, address):
+    for narrow, window in enumerate((page, phone)):
+        window.goto(f"{address}/libraries.html", wait_until="load")
+        row = window.locator(".conventions tbody tr").nth(9)
+        row.evaluate("row => scrollTo({ top: row.getBoundingClientRect().top + scrollY - 90, behavior: 'instant' })")
+        row.evaluate("row => { row.closest('.output').scrollLeft = 200; }")
+        stays = row.locator("td").first if narrow else window.locator(".conventions thead th").nth(3)
+        box, ground = stays.bounding_box(), stays.evaluate("cell => getComputedStyle(cell).backgroundColor")
+        assert min(box["x"], box["y"]) >= 0
+        assert ground == window.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
 def test_the_number_of_a_wide_formula_stands_beside_it(page, address):
     page.goto(f"{address}/08_tiled_attention.html", wait_until="load")
     page.wait_for_function("document.querySelector('div.math.wide')")
