@@ -76,24 +76,25 @@ if not TYPE_CHECKING:  # a checker would take every name for a module
     def __getattr__(name: str) -> ModuleType:
         """A room, loaded at first use. One whose library is missing is, to hasattr and help, not there.
 
-        What the course has is an ImportError: ``from attnlab import check`` would replace the words of another.
+        Where ``from attnlab import`` asks, a known way is an ImportError: Python would hide it behind words of its own.
         """
+        if name in ROOMS:
+            try:
+                return importlib.import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as error:
+                raise AttributeError(str(error)) from error
+        words, near = f"module {__name__!r} has no attribute {name!r}", []
         if name in OF_COURSE:
             home = f"attnlab_course{OF_COURSE[name]}"
-            raise ImportError(f"{name} is in attnlab_course: pip install attnlab-course; from {home} import {name}")
-        if name not in ROOMS:
-            rooms = ROOMS[1 if sys.modules.get("torch") else 2 :] if name[0] != "_" else ()
+            words = f"{name} is in attnlab_course: pip install attnlab-course; from {home} import {name}"
+        elif name[0] != "_":
+            rooms = ROOMS[1 if sys.modules.get("torch") else 2 :]
             near = [f"attnlab.{x}.{name}" for x in rooms if hasattr(importlib.import_module(f"attnlab.{x}"), name)]
             near += ["tiled_attention"] if name.startswith("flash") else difflib.get_close_matches(name, __all__, 1)
-            way = f"; did you mean {near[0]}?" if near and name[0] != "_" else ""
-            asks = sys._getframe(2)  # if it's ``from attnlab import``, Python would hide the way behind its own words
-            imports = asks.f_code.co_code[asks.f_lasti] == dis.opmap["IMPORT_FROM"]
-            kind = ImportError if way and imports else AttributeError
-            raise kind(f"module {__name__!r} has no attribute {name!r}{way}")
-        try:
-            return importlib.import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError as error:
-            raise AttributeError(str(error)) from error
+            words += f"; did you mean {near[0]}?" if near else ""
+        asks = sys._getframe(2)
+        imports = asks.f_code.co_code[asks.f_lasti] == dis.opmap["IMPORT_FROM"]
+        raise (ImportError if imports and (near or name in OF_COURSE) else AttributeError)(words)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *ROOMS})

@@ -19,7 +19,7 @@ assert len(engine.run()[0].outputs[0]) == 2
 
 @pytest.mark.parametrize("name", attnlab.OF_COURSE)
 def test_what_was_elsewhere_is_where_the_error_says(name):
-    with pytest.raises(ImportError) as error:
+    with pytest.raises(AttributeError) as error:
         getattr(attnlab, name)
     found = {}
     exec(re.fullmatch(sentence(name), str(error.value))[1], found)

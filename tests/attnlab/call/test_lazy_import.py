@@ -102,8 +102,9 @@ def test_every_room_is_one():
 @pytest.mark.parametrize("name", attnlab.OF_COURSE)
 def test_what_the_course_has_is_refused_in_one_sentence(name):
     """However it is asked for; tests/course/test_lazy_import.py does what the sentence says."""
-    for ask in (f"from attnlab import {name}", f"attnlab.{name}"):
-        refused(ImportError, f"^{sentence(name)}$", exec, ask, {"attnlab": attnlab})
+    for ask, error in ((f"from attnlab import {name}", ImportError), (f"attnlab.{name}", AttributeError)):
+        refused(error, f"^{sentence(name)}$", exec, ask, {"attnlab": attnlab})
+    assert not hasattr(attnlab, name)
 
 
 def sentence(name):
