@@ -7,13 +7,14 @@ import functools
 import inspect
 import re
 import sys
-import traceback
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
 Public = TypeVar("Public", bound=Callable)
 Rows = tuple[tuple[str, str], ...]  # names elsewhere, and what we have instead
+
+LIBRARIES = {"numpy", "jax", "jaxtyping", "torch"}  # their decorators stand between functions of ours
 
 OF_THE_SIX: Rows = (
     ("is_causal", "causal=True, aligned to the bottom right; with offset=0 as well, to the top left as there"),
@@ -129,13 +130,17 @@ def shorten(error: Exception, packages: set[str], refused: bool) -> None:
 
     What they didn't foresee keeps them all.
     """
-    walked, rest = [*traceback.walk_tb(error.__traceback__)], None
-    ours = [frame.f_globals.get("__name__", "").partition(".")[0] in packages for frame, _ in walked]
-    raised = walked[-1][0].f_code.co_code[walked[-1][0].f_lasti] == dis.opmap["RAISE_VARARGS"]
-    if refused or (ours[-1] and raised) or hasattr(error, "ends_at_call"):
+    walked, rest, tried = [], None, error.__traceback__
+    while tried:
+        walked.append(tried)
+        tried = tried.tb_next
+    homes = [at.tb_frame.f_globals.get("__name__", "").partition(".")[0] for at in walked]
+    raised = walked[-1].tb_frame.f_code.co_code[walked[-1].tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    if refused or (homes[-1] in packages and raised) or hasattr(error, "ends_at_call"):
         error.ends_at_call = True  # at that of ours further out, too
-        for own, (frame, line) in reversed([*zip(ours, walked)]):
-            rest = rest if own else TracebackType(rest, frame, frame.f_lasti, line)
+        for home, at in reversed([*zip(homes, walked)]):
+            if home not in packages | LIBRARIES:
+                rest = TracebackType(rest, at.tb_frame, at.tb_lasti, at.tb_lineno)
         error.__traceback__ = rest
 
 

@@ -173,6 +173,9 @@ def test_an_error_ends_at_the_call(library):
     ]
     for call in (*six, *softmaxes, *others):
         assert frames(call) == []
+    with pytest.raises(ValueError, match="cache is full") as caught:
+        cache.attend(*[array(library, 1, 2, 7, 8)] * 3)
+    assert not [at for at in caught.traceback if at.path.parent.name in ("lib", "_core", "utils")]  # of the libraries
 
 
 def test_an_error_in_a_program_shows_its_line():
@@ -183,6 +186,22 @@ def test_an_error_in_a_program_shows_its_line():
         attnlab.ring.Cluster(2).run(program, [array("numpy", 3, 4)] * 2)
     assert "program" in [entry.name for entry in caught.traceback]
     assert not [entry.name for entry in caught.traceback if HOME in entry.path.parents]
+
+
+def test_a_line_of_the_callers_is_shown_where_it_called():
+    """Also if a finally ran there since."""
+    def features(x):
+        try:
+            return attnlab.tiled_attention(x, x, x, casual=True)
+        finally:
+            str(x)
+
+    x = array("numpy", 6, 8)
+    with pytest.raises(TypeError, match="did you mean causal") as caught:
+        attnlab.linear.linear_attention(x, x, x, features=features)
+    at = next(x._rawentry for x in caught.traceback if x.name == "features")
+    *_, (_, _, start, _) = itertools.islice(features.__code__.co_positions(), at.tb_lasti // 2 + 1)
+    assert start == len("            return ")
 
 
 def test_a_bug_keeps_all_its_frames(monkeypatch):
