@@ -97,6 +97,9 @@ def plan(folder: Path, chosen: list[str]) -> list[Job]:
             if number.isdigit():
                 jobs.append(Job(lesson, folder / "solutions" / name, solved, lines))
                 jobs.append(learners(jobs[-1], folder / name))
+                for cell in solved.cells:  # a page is one folder above the solutions
+                    if cell.cell_type == "markdown":
+                        cell.source = re.sub(r"\]\((?=[a-z_]+\.ipynb\))", "](../", cell.source)
             else:
                 jobs.append(Job(lesson, folder / name, solved, lines))
     return jobs

@@ -22,7 +22,7 @@ BAND = """
 <p>How FlashAttention, caches, pages and rings of devices work: derived, run, counted. One CPU is enough.</p>
 <p><a class="button" href="00_start_here.html">Start</a> <a class="button quiet" href="#install">Install</a></p>
 <div class="scale" data-sizes='{sizes}'>
-<label>One head, N = <output>32,768</output>
+<label>One head in float32, N = <output>32,768</output>
 <input type="range" min="0" max="{last}" value="5" aria-label="number of tokens"></label>
 <table><thead><tr><th><span class="only-said">algorithm</span></th><th>holds</th><th>moves</th></tr></thead><tbody>
 <tr><th>naive</th>{naive}</tr><tr><th>tiled</th>{tiled}</tr></tbody></table>

@@ -1,5 +1,7 @@
 """Every cell of both notebooks of a lesson is run: those that are the same in both once, all others twice."""
 
+import re
+
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
@@ -52,3 +54,10 @@ def test_every_cell_of_the_course_is_run(tmp_path):
         run = [stored(cell) for cell in code(tmp_path / path.name).cells]
         assert all(stored(cell) in run for cell in code(path).cells), path
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in paths}
+
+
+@pytest.mark.parametrize("path", [*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("solutions/*.ipynb")], ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_link_to_a_file_leads_to_one(path):
+    prose = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+    for link in re.findall(r"\]\(([\w./-]+\.\w+)(?:#[\w-]+)?\)", prose):
+        assert (path.parent / link).is_file(), link

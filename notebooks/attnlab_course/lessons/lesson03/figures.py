@@ -31,5 +31,5 @@ def steps(x: Sequence[float], ks: Sequence[int]) -> Figure:
         told.append(f"k = {k}, m = {m:g}, l = {terms.sum():.2f}, {change}")
         axes.set_title(f"k = {k}:  m = {m:g},  l = {terms.sum():.2f}\n{change}", fontsize=10, loc="left")
     grid[0, 0].set_ylabel("term of l")
-    figure.set_label(f"The terms of l as bars, after each of several elements of {x.tolist()}. {'; '.join(told)}.")
+    figure.set_label(f"The terms of l as bars, after each of several elements. Of {x.tolist()}: {'; '.join(told)}.")
     return figure

@@ -21,7 +21,7 @@ def texts(rows: Sequence[tuple[str, float]]) -> Figure:
     axes.set_yticklabels([name for name, _ in rows])
     axes.invert_yaxis()
     axes.grid(False)
-    figure.set_label("Bars, GiB of cache for one text: " + "; ".join(f"{name} {size:.1f}" for name, size in rows) + ".")
+    figure.set_label("Bars, GiB of cache for one text. " + "; ".join(f"{name} {size:.1f}" for name, size in rows) + ".")
     return figure
 
 

@@ -18,6 +18,7 @@ async function start({ runtime, folder, archives }) {
   tell("attnlab");
   for (const archive of archives) {
     const answer = await fetch(`${folder}${archive}`);
+    if (!answer.ok) throw new Error(`the site lacks ${archive}`);
     python.unpackArchive(await answer.arrayBuffer(), "zip", { extractDir: "/course" });
   }
   python.FS.writeFile("/course/cells.py", await (await fetch(`${folder}cells.py`)).text());
