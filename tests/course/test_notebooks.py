@@ -56,7 +56,10 @@ def test_every_cell_of_the_course_is_run(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in paths}
 
 
-@pytest.mark.parametrize("path", [*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("solutions/*.ipynb")], ids=lambda path: f"{path.parent.name}/{path.stem}")
+EVERY = [*NOTEBOOKS.glob("*.ipynb"), *NOTEBOOKS.glob("solutions/*.ipynb")]
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_link_to_a_file_leads_to_one(path):
     prose = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
     for link in re.findall(r"\]\(([\w./-]+\.\w+)(?:#[\w-]+)?\)", prose):
