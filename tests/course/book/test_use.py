@@ -63,9 +63,9 @@ FILTER = "element => getComputedStyle(element).filter"
 
 def test_light_and_dark(page, address):
     page.emulate_media(color_scheme="dark")
-    page.goto(f"{address}/01_naive_attention.html")
+    page.goto(f"{address}/19_paged_attention.html")
     assert page.locator("body").evaluate(BRIGHTNESS) < 50
-    assert page.locator("figure.as-drawn svg.drawn").first.evaluate(FILTER).startswith("brightness")  # "darker means"
+    assert page.locator("figure.as-drawn svg.drawn").first.evaluate(FILTER).startswith("brightness")
     assert page.locator("figure:not(.as-drawn) svg.drawn").first.evaluate(FILTER).startswith("invert")
     page.get_by_role("button", name=re.compile("color mode|theme", re.IGNORECASE)).first.click()
     assert page.locator("body").get_attribute("data-theme") == "light"
